@@ -117,6 +117,11 @@ package struct AgentConfiguration: Sendable {
     /// How long a stop may take to ship what is left.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()
+    /// How long shipped segments are kept; without any limit they are deleted.
+    package var keep: FileLimit {
+        get { self.tailLimits.keep ?? FileLimit() }
+        set { self.tailLimits.keep = newValue.keepsAll ? nil : newValue }
+    }
     package var reshipRule = ReshipRule.never
     /// The address that serves `GET /metrics`; `nil` for none.
     package var metrics: NetworkAddress?
@@ -181,6 +186,11 @@ package struct AgentSummary: Hashable, Sendable {
     package var shortenedStreamCount = 0
     /// Segments that were delivered and deleted, and that a receiver of the same address does not hold.
     package var missingSegmentCount = 0
+    /// Kept segments that were shipped again, and those that were deleted for their age or size.
+    package var returnedSegmentCount = 0
+    package var expiredSegmentCount = 0
+    /// Lines deleted from the quarantine for their age or size.
+    package var expiredQuarantineCount = 0
     /// Files and folders that could not be read at the last attempt.
     package var unreadableFileCount = 0
     /// Files and folders that are not followed.
@@ -217,6 +227,9 @@ package struct AgentSummary: Hashable, Sendable {
         case .receiverForgot: self.forgottenStreamCount += 1
         case .segmentShortened: self.shortenedStreamCount += 1
         case .segmentsMissing(let missing): self.missingSegmentCount += missing.count
+        case .segmentsReturned(let count, _): self.returnedSegmentCount += count
+        case .keptSegmentDeleted: self.expiredSegmentCount += 1
+        case .quarantineDeleted: self.expiredQuarantineCount += 1
         default: break
         }
     }
@@ -248,6 +261,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var inFlightByteCount = 0
     /// Files of which the receiver holds other bytes.
     package var disputedStreamCount = 0
+    /// What is kept of what was shipped, and in the quarantine, as of the last look.
+    package var kept = KeptFiles()
     /// How many paths were refused since the start, by reason.
     package var refusals: [FileRefusal: Int] = [:]
     /// Foreign files that are shipped although they are probably no NDJSON, since the start.

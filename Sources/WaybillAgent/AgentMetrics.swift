@@ -79,8 +79,30 @@ extension AgentStanding {
         }
         self.addBytes(to: &page)
         self.addReceivers(to: &page)
+        self.addKept(to: &page)
         page.addProcess()
         return page
+    }
+
+    private func addKept(to page: inout MetricsPage) {
+        page.add(
+            "waybill_agent_kept_segments", .gauge, "Segments that were shipped and are kept (`keep`).",
+            self.kept.segmentCount)
+        page.add(
+            "waybill_agent_kept_bytes", .gauge, "Bytes of segments that were shipped and are kept (`keep`).",
+            self.kept.segmentByteCount)
+        page.add(
+            "waybill_agent_returned_segments_total", .counter,
+            "Kept segments that were shipped again, because their receiver had lost them.",
+            self.summary.returnedSegmentCount)
+        page.add("waybill_agent_expired_files_total", .counter, "Files deleted because of `keep` and `quarantine`.") {
+            family in
+            family.sample(self.summary.expiredSegmentCount, [("part", "kept")])
+            family.sample(self.summary.expiredQuarantineCount, [("part", "quarantine")])
+        }
+        page.add(
+            "waybill_agent_quarantine_bytes", .gauge, "Bytes of lines in the quarantine that were too long.",
+            self.kept.quarantineByteCount)
     }
 
     private func addReceivers(to page: inout MetricsPage) {

@@ -337,6 +337,19 @@ package struct AgentTelemetry: Sendable {
                 metadata: ["stream": "\(id)", "offset": .number(offset), "bytes": .number(length)])
         case .segmentDeleted(let id):
             self.logger.debug("segment shipped and deleted", metadata: ["stream": "\(id)"])
+        case .segmentKept(let id): self.logger.debug("segment shipped and kept", metadata: ["stream": "\(id)"])
+        case .segmentsReturned(let count, let byteCount):
+            self.logger.warning(
+                "the receiver does not have what was shipped to this address: segments that were kept are shipped again",
+                metadata: ["segments": "\(count)", "bytes": "\(byteCount)"])
+        case .keptSegmentDeleted(let path, let byteCount, let reason):
+            self.logger.debug(
+                "a segment that was shipped and kept is deleted",
+                metadata: ["path": "\(path)", "bytes": "\(byteCount)", "why": "\(reason.rawValue)"])
+        case .quarantineDeleted(let path, let byteCount, let reason):
+            self.logger.notice(
+                "a line that was too long is deleted from the quarantine",
+                metadata: ["path": "\(path)", "bytes": "\(byteCount)", "why": "\(reason.rawValue)"])
         case .emptySegmentDeleted(let path):
             self.logger.debug("empty segment deleted", metadata: ["path": "\(path)"])
         case .segmentNamed(let id, let path):

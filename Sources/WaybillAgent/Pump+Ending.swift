@@ -75,6 +75,7 @@ extension Pump where Hints: ~Copyable {
         standing.isStalled = self.isStalled
         standing.refusals = self.tail.refusals
         standing.formats = self.tail.formats
+        standing.kept = self.tail.kept
         standing.summary.unreadableFileCount = self.tail.unreadable.count
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount

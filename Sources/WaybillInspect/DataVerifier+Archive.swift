@@ -34,6 +34,8 @@ extension DataVerifier {
         var lineCount = 0
         var olderLineCount = 0
         var erasedLineCount = 0
+        /// Lines of the journal whose day or file retention has deleted.
+        var deletedLineCount = 0
         var byteCount = 0
     }
 
@@ -63,6 +65,17 @@ extension DataVerifier {
         self.report.total("archive_bytes", archived.byteCount)
         if archived.erasedLineCount > 0 { self.report.total("erased_lines", archived.erasedLineCount) }
         self.report.total("archive_lines_older_than_journal", archived.olderLineCount)
+        guard archived.deletedLineCount > 0 else { return }
+        self.report.total("deleted_lines", archived.deletedLineCount)
+        self.report.note(
+            "\(archived.deletedLineCount) lines of the journal are in days that retention deleted; "
+                + "archive/_deleted.ndjson lists them")
+    }
+
+    /// Whether retention has deleted the day, or one of its files, that a batch's lines went to.
+    private func isDeleted(_ route: ArchiveRouter.Route) -> Bool {
+        self.deletedPaths.contains(route.place) || self.deletedPaths.contains(Path.parent(of: route.place))
+            || route.isDay && self.deletedPaths.contains { Path.parent(of: $0) == route.place }
     }
 
     /// The length of a file according to its checkpoint; reports a problem if the file is shorter.
@@ -217,6 +230,10 @@ extension DataVerifier {
             )
         }
         guard let missing else { return }
+        guard !self.isDeleted(route) else {
+            archived.deletedLineCount += missing.lineCount
+            return
+        }
         self.report.add(
             Problem(
                 .lost, self.expectedPath(of: route, batch, archived), byteCount: missing.byteCount,

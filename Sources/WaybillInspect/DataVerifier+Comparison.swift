@@ -169,6 +169,7 @@ extension DataVerifier {
         }
         var notExportedCount = 0
         var leftOutCount = 0
+        var deletedCount = 0
         for day in days.sorted() {
             var lost: [(name: ExpectedSink.Name, count: Int)] = []
             for (content, count) in (lacking[day] ?? [:]).sorted(by: { $0.key < $1.key }) {
@@ -176,13 +177,19 @@ extension DataVerifier {
                 lost.append((name, count))
             }
             let isReplayed = check.replayed.contains(day)
-            self.report(aliens[day] ?? [], &lost, check, isReplayed: isReplayed)
+            let isOrphaned = self.isArchiveDeleted(of: day)
+            deletedCount += self.report(
+                aliens[day] ?? [], &lost, check, isReplayed: isReplayed, isOrphaned: isOrphaned)
+            let isDeleted = self.deletedPaths.contains("\(check.folder)/\(day)")
             for (name, count) in lost where count > 0 {
-                if isReplayed, name.isOfUser || name.count > count {
+                if isDeleted {
+                    deletedCount += count
+                } else if isReplayed, name.isOfUser || name.count > count {
                     // A replay leaves out what sets users' properties, and repetitions if it is told to.
                     leftOutCount += count
                 } else if name.isOlder, !isReplayed {
-                    // An export that was configured later lacks events that the journal had already deleted.
+                    // An export that was configured later, or stood still, lacks events that the journal had already
+                    // deleted.
                     notExportedCount += count
                 } else {
                     self.report.add(
@@ -195,10 +202,15 @@ extension DataVerifier {
         if leftOutCount > 0 {
             self.report.note("\(leftOutCount) events are not in \(check.name), as its last replay left them out")
         }
+        if deletedCount > 0 {
+            self.report.note(
+                "\(deletedCount) events of \(check.name) cannot be compared: retention deleted their day in the archive or in "
+                    + "the export; archive/_deleted.ndjson lists both")
+        }
         guard notExportedCount > 0 else { return }
         self.report.note(
-            "\(notExportedCount) archived events are older than the journal and not in \(check.name): it started later; "
-                + "waybill replay --provider \(check.name) adds them")
+            "\(notExportedCount) archived events are older than the journal and not in \(check.name): it started later, or "
+                + "did not read them before the journal was deleted; waybill replay --provider \(check.name) adds them")
     }
 
     /// Finds the events of a day that are not expected, and takes the others from `expected`.
@@ -265,11 +277,23 @@ extension DataVerifier {
         return aliens
     }
 
+    /// Whether retention has deleted days of the archive whose lines may be in an export's day.
+    private func isArchiveDeleted(of day: ExportDay) -> Bool {
+        self.deletedPaths.contains { path in
+            let folder = DayFolder(path: path) ?? DayFolder(path: Path.parent(of: path))
+            return folder.map { Self.mayFeed($0, day) } ?? false
+        }
+    }
+
     /// Reports events of parts: those that `lost` explains are taken from it.
+    ///
+    /// - Parameter isOrphaned: the archive may have had the others in a day that retention deleted.
+    /// - Returns: how many of them.
     private mutating func report(
         _ aliens: [Alien], _ lost: inout [(name: ExpectedSink.Name, count: Int)], _ check: ExportCheck,
-        isReplayed: Bool
-    ) {
+        isReplayed: Bool, isOrphaned: Bool
+    ) -> Int {
+        var orphanCount = 0
         for alien in aliens {
             if let index = lost.firstIndex(where: { $0.count > 0 && $0.name.record == alien.content.record }) {
                 lost[index].count -= 1
@@ -287,6 +311,10 @@ extension DataVerifier {
                         "the record of event \(alien.id) is not what the archive gives"))
             } else {
                 let isKnown = check.sink.knownIDs.contains(ContentHash.hash(alien.id.utf8))
+                guard isKnown || !isOrphaned else {
+                    orphanCount += 1
+                    continue
+                }
                 self.report.add(
                     Problem(
                         isKnown ? .repeated : .unexplained, alien.path, at: alien.range.lowerBound,
@@ -296,6 +324,7 @@ extension DataVerifier {
                             : "event \(alien.id) is not in the archive"))
             }
         }
+        return orphanCount
     }
 
     /// Reports the dead letters in which a day's files and the archive differ.
@@ -329,11 +358,17 @@ extension DataVerifier {
             }
             scanner.finish(isOpen: true, take)
         }
+        if self.isArchiveDeleted(of: day) { problems = [] }
         for problem in problems.prefix(Self.explainedCountMax) { self.report.add(problem) }
         let missing = left.values.reduce(0) { $0 + max(0, $1) } - problems.count
-        guard missing > 0, !check.replayed.contains(day) else { return }
+        guard missing > 0, !check.replayed.contains(day), !self.areLettersDeleted(of: folder) else { return }
         self.report.add(
             Problem(.lost, folder + "/dead", "\(missing) refused events of the archive have no dead letter"))
+    }
+
+    /// Whether retention has deleted dead letters of an export's day, or all of the day.
+    private func areLettersDeleted(of folder: String) -> Bool {
+        self.deletedPaths.contains { $0 == folder || $0.hasPrefix(folder + "/dead/") }
     }
 
     private func stems(in folder: String) throws(FileSystemError) -> [String] {

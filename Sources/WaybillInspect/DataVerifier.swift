@@ -49,6 +49,8 @@ package struct DataVerifier<Files: FileSystem> {
     /// The position of the journal's last batch.
     private(set) var lastBatch = JournalPosition(0)
     private var states: [String: [UInt8]] = [:]
+    /// What retention has deleted, by the path below the data directory.
+    var deletedPaths: Set<String> = []
     /// The exports in the receiver's configuration; others have their defaults.
     let exports: [ExportOptions]
 
@@ -66,6 +68,7 @@ package struct DataVerifier<Files: FileSystem> {
         let names = self.projectionNames()
         for name in names { self.states[name] = self.state(name) }
         do throws(FileSystemError) {
+            self.deletedPaths = try DeletionRecord(root: self.data.root, files: self.data.files).paths()
             try self.indexJournal()
         } catch {
             self.unreadable(error)

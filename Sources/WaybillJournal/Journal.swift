@@ -33,8 +33,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The position of a record: bytes since the beginning of the journal, over all segments.
     package typealias Position = JournalPosition
 
-    private let directory: String
-    private let files: Files
+    package let directory: String
+    let files: Files
     private let segmentByteCountMax: Int
 
     /// The durable state of each stream.
@@ -42,13 +42,13 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// The position up to which the journal is durable.
     package private(set) var end: JournalPosition
     /// The segments on disk, oldest first; the last is being written.
-    package private(set) var segments: [JournalPosition]
+    package internal(set) var segments: [JournalPosition]
     package let recovery: JournalRecovery
     /// The time of the last group whose time of receipt is known; ``WallTime/unknown`` if there is none.
     package private(set) var lastMark: WallTime
 
     private var file: FileID?
-    private var watch: JournalWatch<Files>
+    var watch: JournalWatch<Files>
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0

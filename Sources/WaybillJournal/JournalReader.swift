@@ -127,7 +127,8 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
             // The segment was deleted by retention before this reader reached it.
             guard let first = segments.first, first < end else { return false }
             self.damages.append(
-                JournalDamage(segment: first, start: self.position, end: first, reason: "the segment is gone"))
+                JournalDamage(
+                    segment: first, start: self.position, end: first, reason: JournalDamage.goneReason))
             self.position = first
             return try self.openSegment(upTo: end)
         }

@@ -251,4 +251,10 @@ package struct JournalDamage: Hashable, Sendable {
         self.end = end
         self.reason = reason
     }
+
+    /// The ``reason`` for segments that were deleted before a reader reached them.
+    static let goneReason = "the segment is gone"
+
+    /// Whether the range's segments were deleted before the reader reached them.
+    package var isGone: Bool { self.reason == Self.goneReason }
 }

@@ -254,7 +254,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Forgets where lines of a day go, so that it is determined again.
     mutating func forgetPartitions(of folder: String) {
-        for index in self.partitions.indices where self.router.routes[index].place == folder {
+        for index in self.partitions.indices
+        where self.router.routes[index].place == folder || Path.parent(of: self.router.routes[index].place) == folder {
             if let partition = self.partitions[index] {
                 for file in [partition.lines, partition.sources] { self.set.forget(file) }
             }

@@ -54,8 +54,8 @@ package protocol Projection: ~Copyable, SendableMetatype {
     var isSealingUrgent: Bool { get }
     /// Whether further days may be sealed now.
     var mayBeginSeals: Bool { get }
-    /// Deletes the sealed days that the policy does not keep and that have nothing open; call it after a checkpoint.
-    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay]
+    /// Deletes what the policy does not keep; call it after a checkpoint.
+    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> RetentionReport
     /// Returns the days that were sealed since the last call.
     mutating func takeSealed() -> [SealedDay]
     /// Returns the closed files that could not be compressed since the last call: with the cause and a remedy.

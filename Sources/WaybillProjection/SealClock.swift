@@ -129,6 +129,11 @@ struct OpenDays<Key: Hashable & Sendable>: Sendable {
         self.entries[key] != nil
     }
 
+    /// When a day is due; `nil` if it is not open.
+    func due(of key: Key) -> WallTime? {
+        self.entries[key]?.due
+    }
+
     /// Adds a day, unless it was already added.
     mutating func add(_ key: Key, _ day: CalendarDay, openedAt opened: WallTime) {
         guard self.entries[key] == nil else { return }

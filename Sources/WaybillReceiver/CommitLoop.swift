@@ -346,12 +346,22 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
 
     private mutating func retire() {
         guard self.conditions.clock.problem(self.clock) == nil else { return }
-        guard let position = self.retirement.duePosition(now: self.clock.monotonicTime()) else { return }
-        let time = WallTime(
-            milliseconds: self.clock.wallTime().milliseconds - self.retirement.retention.nanoseconds / 1_000_000)
+        guard let standing = self.retirement.dueStanding(now: self.clock.monotonicTime()) else { return }
+        let now = self.clock.wallTime()
+        let time = WallTime(milliseconds: now.milliseconds - self.retirement.retention.nanoseconds / 1_000_000)
         do throws(FileSystemError) {
-            let count = try self.journal.retire(before: position, writtenBefore: time)
-            if count > 0 { self.telemetry.segmentsRetired(count) }
+            if let passed = standing.passed {
+                let count = try self.journal.retire(before: passed, writtenBefore: time)
+                if count > 0 { self.telemetry.segmentsRetired(count) }
+            }
+            let unread = self.retirement.unread
+            let required = standing.required ?? JournalPosition(0)
+            while let segment = try self.journal.freeUnread(before: required, beyond: unread, now: now) {
+                self.telemetry.freed(
+                    segment, unreadBy: self.retirement.names(before: segment.end),
+                    in: Path.parent(of: self.journal.directory))
+            }
+            self.telemetry.journalKept(beyond: self.journal.excess(over: unread))
         } catch {
             self.telemetry.retirementFailed(error)
         }

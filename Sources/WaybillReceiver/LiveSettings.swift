@@ -11,6 +11,8 @@ package final class LiveSettings: Sendable {
 
         init(_ configuration: ReceiverConfiguration) {
             self.retention = configuration.retention
+            self.retention.sentExports = configuration.exports.map(\.provider.rawValue)
+                .filter { DeliverableProvider(rawValue: $0) != nil }
             self.cutOffSeconds = ["archive": configuration.archiveCutOffSecond]
             for export in configuration.exports {
                 self.cutOffSeconds[export.provider.rawValue] = export.cutOffSecond
@@ -36,6 +38,13 @@ package final class LiveSettings: Sendable {
     /// How long sealed days are kept.
     var retention: RetentionPolicy {
         self.state.withLock { $0.retention }
+    }
+
+    /// The projections that must have read the journal before its limits delete it: with a condition on days also the
+    /// exports that are sent, because a day is not delivered before they have it.
+    var required: Set<String> {
+        let retention = self.retention
+        return Set(["archive"] + (retention.condition == .delivered ? retention.sentExports : []))
     }
 
     /// When the days of a projection end, in seconds after midnight of the next day.

@@ -200,7 +200,13 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         } catch {
             for member in members { member.loop.failed(error) }
         }
-        for damage in self.reader.takeDamages() { self.telemetry.damaged(damage) }
+        for damage in self.reader.takeDamages() {
+            if damage.isGone {
+                self.telemetry.missed(damage, by: members.map { $0.loop.name })
+            } else {
+                self.telemetry.damaged(damage)
+            }
+        }
     }
 
     /// Decides what is next: members whose attempt is due, else a position to continue at.

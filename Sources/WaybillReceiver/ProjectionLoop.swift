@@ -224,8 +224,9 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         do throws(FileSystemError) {
             try self.projection.continueSealing()
         } catch {
-            // A file that cannot be sealed must not hold up checkpoints.
+            // A file that cannot be sealed must not hold up checkpoints, nor keep what frees the disk.
             self.sealing.failed(self.clock.monotonicTime())
+            try self.deleteDue()
             throw error
         }
         self.report()
@@ -239,17 +240,21 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.telemetry.closingFailed(self.projection.name, self.projection.takeFailures())
     }
 
-    /// Deletes sealed days that are due: after some were sealed, and every hour; every minute when disk space must be
-    /// kept free.
     private mutating func retire() throws(FileSystemError) {
-        guard !self.retention.keepsAll, self.checkpoint.deadline == nil, !self.projection.isSealing,
+        guard !self.projection.isSealing else { return }
+        try self.deleteDue()
+    }
+
+    /// Deletes what is due: after days were sealed, and every hour; every minute when disk space must be kept free.
+    private mutating func deleteDue() throws(FileSystemError) {
+        guard !self.retention.keepsAll, self.checkpoint.deadline == nil,
             let now = self.sealing.retireTime(
                 self.clock.monotonicTime(),
                 every: self.retention.freeByteCountMin == nil ? .seconds(3600) : .seconds(60))
         else { return }
-        for day in try self.projection.retire(self.settings.retention, now: now) {
-            self.telemetry.deleted(self.projection.name, day)
-        }
+        let report = try self.projection.retire(self.settings.retention, now: now)
+        for deletion in report.deletions { self.telemetry.deleted(self.projection.name, deletion) }
+        self.telemetry.kept(self.projection.name, report.kept)
     }
 
     /// Someone put a link among the files; the next attempt creates what it stood for.

@@ -25,6 +25,9 @@ extension Receiver {
         self.trust(configuration, server)
         self.settings.update(configuration)
         self.retirement.retention = configuration.journalRetention
+        self.retirement.unread = configuration.unreadJournal
+        // An export that was added runs only after a restart.
+        self.retirement.required = self.settings.required.intersection(self.retirement.names)
         self.taken.withLock { $0 = configuration }
         self.telemetry.reloaded(changed)
     }

@@ -109,7 +109,8 @@ package final class Receiver: Service {
         self.settings = LiveSettings(configuration)
         self.retirement = JournalRetirement(
             names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),
-            retention: configuration.journalRetention)
+            retention: configuration.journalRetention, unread: configuration.unreadJournal)
+        self.retirement.required = self.settings.required
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },

@@ -1,4 +1,5 @@
 package import WaybillExport
+package import WaybillJournal
 package import WaybillProjection
 package import WaybillProtocol
 package import WaybillSystem
@@ -39,8 +40,10 @@ package struct ReceiverConfiguration: Sendable {
     package var archiveCutOffSecond = CutOff.usualSecondOfDay
     /// How long no day is sealed after a start or a clock jump.
     package var sealPatience = Duration.seconds(600)
-    /// How long sealed days are kept.
+    /// How long what is in the data directory is kept.
     package var retention = RetentionPolicy()
+    /// The most of the journal, and the longest time, that is kept for exports that have not read it.
+    package var unreadJournal = UnreadJournalLimit()
     /// The exports to write, each with its own options.
     package var exports: [ExportOptions] = []
     package var limits = ProtocolLimits()

@@ -18,6 +18,7 @@ extension ReceiverTelemetry {
         Self.addConservation(of: projections, journalEnd, to: &page)
         Self.addOverflow(of: projections, to: &page)
         Self.addWork(of: projections, to: &page)
+        self.addRetention(of: projections, to: &page)
         page.addProcess()
         return page
     }

@@ -44,15 +44,6 @@ extension ReceiverTelemetry {
             ])
     }
 
-    func deleted(_ name: String, _ day: DeletedDay) {
-        self.update(name) { $0.deletedDayCount += 1 }
-        self.logger.notice(
-            "day deleted",
-            metadata: [
-                "projection": "\(name)", "day": "\(day.path)", "why": "\(day.reason.rawValue)",
-                "lines": .number(day.lineCount), "bytes": .number(day.byteCount),
-            ])
-    }
 
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         let now = self.clock.monotonicTime()

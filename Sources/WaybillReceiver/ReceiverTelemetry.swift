@@ -28,6 +28,10 @@ package final class ReceiverTelemetry: Sendable {
         var isHeld = false
         var sealedDayCount = 0
         var deletedDayCount = 0
+        /// Days that retention would delete if they were delivered.
+        var keptDayCount = 0
+        /// Bytes of the journal that were deleted before it read them.
+        var missedByteCount = 0
     }
 
     /// A limit that an account or an address has reached.
@@ -81,6 +85,8 @@ package final class ReceiverTelemetry: Sendable {
     let skippedBytes = Atomic(0)
     let damages = Atomic(0)
     let retiredSegments = Atomic(0)
+    /// Bytes of the journal beyond its limit.
+    let journalExcess = Atomic(0)
     let reloads = Atomic(0)
     /// Reloads in which some changes need a restart.
     let partialReloads = Atomic(0)
@@ -89,6 +95,7 @@ package final class ReceiverTelemetry: Sendable {
     /// When the receiver's certificate expires, in seconds since 1970; 0 without TLS.
     let certificateExpiry = Atomic(0)
     let projections = Lock<[String: ProjectionStanding]>([:])
+    let deletions = Lock<[DeletionKey: DeletionSum]>([:])
 
     package init(
         logger: Logger, audit: AuditLog? = nil, clock: any SystemClock = POSIXClock(), manager: ServiceManager = .none

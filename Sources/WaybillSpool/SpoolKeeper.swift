@@ -143,6 +143,8 @@ package struct SpoolKeeper<Files: FileSystem> {
     package func purge() throws(FileSystemError) {
         var upkeep = Upkeep()
         for name in try self.files.list(self.directory) {
+            // What the agent keeps was delivered; the user no longer wants it here.
+            if KeptSegmentName(parsing: name) != nil { try self.files.unlink(self.path(name)) }
             guard let segment = Leftover(name), segment.kind != .whole else { continue }
             self.finish(segment, .purge, &upkeep)
         }
@@ -172,7 +174,7 @@ package struct SpoolKeeper<Files: FileSystem> {
             case .evicted: self.finish(segment, .quota, &upkeep)
             case .purged: self.finish(segment, .purge, &upkeep)
             // The agent renames those to their proper names.
-            case .new, .whole: break
+            case .new, .whole, .again: break
             }
         }
     }
@@ -309,6 +311,8 @@ private struct Leftover: CustomStringConvertible {
         case whole = ""
         case new = ".new"
         case evicted = ".evicted"
+        /// Shipped again by the agent, because a receiver lost it.
+        case again = ".again"
         case purged = ".purged"
     }
 

@@ -11,6 +11,8 @@ package enum Reshipment: Hashable, Sendable {
     case renamed(to: String)
     /// It has such a name already.
     case renamedBefore
+    /// It was kept after it was shipped, and is shipped again under its own id.
+    case returned(to: String)
 
     /// Why a file cannot be shipped under another id.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
@@ -36,7 +38,10 @@ package enum Reshipment: Hashable, Sendable {
 
     /// Renames a complete segment within its folder; the new name is durable when this returns.
     package static func reship(_ path: String, on files: some FileSystem) throws(Failure) -> Reshipment {
-        guard let name = SegmentName(parsing: Path.name(of: path)) else { throw .notSegment(path: path) }
+        if let kept = KeptSegmentName(parsing: Path.name(of: path)) { return try self.returnKept(path, kept, on: files) }
+        guard let name = SegmentName(parsing: KeptSegmentName.plain(Path.name(of: path))) else {
+            throw .notSegment(path: path)
+        }
         let result: Result<Reshipment, Failure>
         do throws(FileSystemError) {
             result = try self.reship(path, name, on: files)
@@ -44,6 +49,38 @@ package enum Reshipment: Hashable, Sendable {
             throw .system(error)
         }
         return try result.get()
+    }
+
+    /// The segments that an agent keeps in a spool, sorted.
+    package static func keptSegments(in folder: String, on files: some FileSystem) throws(Failure) -> [String] {
+        do throws(FileSystemError) {
+            return try files.list(folder).filter { KeptSegmentName(parsing: $0) != nil }.sorted()
+                .map { Path.join(folder, $0) }
+        } catch {
+            throw .system(error)
+        }
+    }
+
+    private static func returnKept(
+        _ path: String, _ name: KeptSegmentName, on files: some FileSystem
+    ) throws(Failure) -> Reshipment {
+        let newPath = String(path.dropLast(Path.name(of: path).utf8.count)) + name.again
+        let status: (file: FileStatus?, isTaken: Bool)
+        do throws(FileSystemError) {
+            status = (try files.status(ofEntry: path), try files.status(at: newPath) != nil)
+        } catch {
+            throw .system(error)
+        }
+        guard let file = status.file else { throw .missing(path: path) }
+        guard file.kind == .regular else { throw .notSegment(path: path) }
+        guard !status.isTaken else { throw .taken(path: newPath) }
+        do throws(FileSystemError) {
+            try files.rename(path, to: newPath)
+            try files.synchronizeDirectory(Path.parent(of: path))
+        } catch {
+            throw .system(error)
+        }
+        return .returned(to: newPath)
     }
 
     private static func reship(
@@ -62,7 +99,7 @@ package enum Reshipment: Hashable, Sendable {
         }
         let digest = try self.contentDigest(of: file, on: files)
         let newName = SegmentName(reshipping: name, contentDigest: digest)
-        let newPath = String(path.dropLast(name.description.utf8.count)) + newName.description
+        let newPath = String(path.dropLast(Path.name(of: path).utf8.count)) + newName.description
         guard try files.status(at: newPath) == nil else { return .failure(.taken(path: newPath)) }
         try files.rename(path, to: newPath)
         try files.synchronizeDirectory(directory)

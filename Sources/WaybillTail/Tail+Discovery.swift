@@ -9,6 +9,7 @@ extension Tail {
         self.unreadable.removeAll(keepingCapacity: true)
         // Must come first, so that a renamed segment is not considered lost.
         self.clearUnfinishedSegments(now)
+        self.sweepKept(now)
         var directories: Set<PathKey> = []
         for source in self.sources.indices {
             var expansion = GlobPattern.Expansion()
@@ -59,7 +60,7 @@ extension Tail {
 
     // MARK: One path
 
-    private mutating func observe(_ path: String, source: Int, _ now: TailTime) {
+    mutating func observe(_ path: String, source: Int, _ now: TailTime) {
         let status: FileStatus
         do throws(FileSystemError) {
             guard let found = try self.status(at: path, source: source) else { return }

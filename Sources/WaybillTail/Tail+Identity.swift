@@ -14,7 +14,7 @@ extension Tail {
 
     mutating func observeSegment(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
         let name = Path.name(of: path)
-        guard let segment = SegmentName(parsing: name) else {
+        guard let segment = SegmentName(parsing: KeptSegmentName.plain(name)) else {
             self.complain(path, .notSegment(path: path))
             return
         }

@@ -14,7 +14,11 @@ extension Tail {
         let before = self.receivers.current
         let formerOrdinals = self.receivers.ordinals(at: address)
         let meeting = self.receivers.meet(identity, at: address)
-        if meeting != .known { self.tellMissing(at: identity, formerOrdinals, now) }
+        self.seenAt = now.wall
+        if meeting != .known {
+            let returned = try self.returnKept(of: formerOrdinals, now)
+            self.tellMissing(at: identity, formerOrdinals, except: returned, now)
+        }
         let ordinal = self.receivers.current
         for key in self.table.keys {
             if ordinal != before { self.switchReceiver(key) }
@@ -440,47 +444,6 @@ extension Tail {
         self.table[stream].walk = walk
         self.dropOffset(stream)
         return self.walkOn(stream)
-    }
-
-    /// Deletes a sealed segment; retried with each scan when that fails.
-    ///
-    /// - Returns: whether it is longer than its sealed length, and therefore stays.
-    @discardableResult
-    mutating func deleteSealedSegment(_ key: StreamKey) -> Bool {
-        let file = self.table[key]
-        guard case .sealed(let sealedByteCount) = file.phase else { return false }
-        let id = self.id(of: key)
-        do throws(FileSystemError) {
-            // The file whose bytes were compared is open: what is deleted is that file, or nothing.
-            if file.descriptor == nil, file.reach == .path { _ = self.open(key) }
-            var openByteCount = 0
-            if let descriptor = self.table[key].descriptor {
-                openByteCount = try self.files.status(descriptor).byteCount
-            }
-            let folder = try self.openSpool(of: file.path)
-            defer { if let folder { self.files.close(folder) } }
-            let name = Path.name(of: file.path)
-            if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
-                guard max(status.byteCount, openByteCount) <= sealedByteCount else {
-                    self.complain(
-                        file.path,
-                        .segmentGrewAfterSeal(
-                            id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
-                    return true
-                }
-                try self.files.unlink(name, in: folder)
-                self.notices.append(.segmentDeleted(id))
-                self.rememberDeleted(id, byteCount: sealedByteCount)
-            }
-            self.forget(key)
-        } catch  where error.errno == Errno.noEntry || error.errno == Errno.notADirectory {
-            // Its folder is gone.
-            self.forget(key)
-        } catch {
-            self.closeDescriptor(key)
-            self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
-        }
-        return false
     }
 
     /// Removes all state of a file, and its registry entry with the next checkpoint.

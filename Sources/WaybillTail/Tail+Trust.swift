@@ -37,13 +37,19 @@ extension Tail {
     }
 
     /// Names the segments that were delivered to this address and deleted, and that its receiver does not hold.
-    mutating func tellMissing(at identity: ReceiverIdentity, _ formerOrdinals: Set<Int>, _ now: TailTime) {
+    ///
+    /// - Parameter returned: the ids of segments that are shipped again.
+    mutating func tellMissing(
+        at identity: ReceiverIdentity, _ formerOrdinals: Set<Int>, except returned: Set<String>, _ now: TailTime
+    ) {
         // Of an address where nothing was delivered nothing is missing.
         guard !formerOrdinals.isEmpty else { return }
         var missing = MissingSegments()
         do throws(FileSystemError) {
             missing.knownSince = try self.deleted.read(now.wall) { segment in
-                guard formerOrdinals.contains(segment.receiver), !segment.isHeld(by: identity) else { return }
+                guard formerOrdinals.contains(segment.receiver), !returned.contains(segment.id),
+                    !segment.isHeld(by: identity)
+                else { return }
                 missing.add(segment)
             }
         } catch {

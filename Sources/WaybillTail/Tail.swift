@@ -41,8 +41,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     let files: Files
     let agent: AgentName
     let sources: [SourceConfiguration]
-    let patterns: [[GlobPattern]]
-    private(set) var limits: TailLimits
+    var patterns: [[GlobPattern]]
+    var limits: TailLimits
     let quarantineDirectory: String
 
     var registry: StateLog<Files>
@@ -92,6 +92,12 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var checkpointedAt: MonotonicTime?
     /// The time of the last search for unfinished segments.
     var sweptAt: MonotonicTime?
+    /// The time of the last look at what is kept.
+    var keptAt: MonotonicTime?
+    /// What was kept at the last look.
+    package internal(set) var kept = KeptFiles()
+    /// The wall clock at the last scan or meeting.
+    var seenAt = WallTime.unknown
     var directories: [String] = []
     /// The buffer for the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)
@@ -110,12 +116,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.sources = sources
         self.limits = limits
         self.quarantineDirectory = quarantineDirectory
-        self.patterns = sources.map { source in
-            switch source.kind {
-            case .spool(let directory): [GlobPattern(Path.join(directory, "*.ndjson"))]
-            case .files(let patterns): patterns.map { GlobPattern($0) }
-            }
-        }
+        self.patterns = Self.patterns(of: sources, isKeeping: limits.keep != nil)
         var recovery = TailRecovery()
         var receivers: [KnownReceivers.Entry] = []
         var usedOrdinals: Set<Int> = []

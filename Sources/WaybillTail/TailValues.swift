@@ -95,6 +95,11 @@ package struct TailLimits: Hashable, Sendable {
     /// The number of bytes of an over-long line that one read looks at.
     package var overlongByteCountPerRead = 64 << 20
 
+    /// How long shipped segments are kept; `nil`: they are deleted as soon as they are sealed.
+    package var keep: FileLimit?
+    /// How long the files of the quarantine folder are kept.
+    package var quarantine = FileLimit()
+
     package init() {}
 }
 
@@ -183,6 +188,13 @@ package enum TailNotice: Hashable, Sendable {
     case quarantineFailed(StreamID, offset: Int, FileSystemError)
     case tornTail(StreamID, offset: Int, length: Int)
     case segmentDeleted(StreamID)
+    /// A shipped segment has another name now, and is kept for a while.
+    case segmentKept(StreamID)
+    /// Kept segments are shipped again: the receiver at their address is another one, or came back older.
+    case segmentsReturned(count: Int, byteCount: Int)
+    case keptSegmentDeleted(path: String, byteCount: Int, FileLimit.Reason)
+    /// A line that was too long, which the quarantine folder kept.
+    case quarantineDeleted(path: String, byteCount: Int, FileLimit.Reason)
     case emptySegmentDeleted(path: String)
     /// A segment with content that had lost its name in a power failure was renamed.
     case segmentNamed(StreamID, path: String)

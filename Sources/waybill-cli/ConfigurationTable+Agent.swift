@@ -72,6 +72,22 @@ extension ConfigurationTable {
             "drain_seconds", .duration(0...3600, unit: .seconds(1)), \.drainPatience, unit: "seconds",
             "How long a stop may take to ship what is left.")
         ConfigurationKey(
+            "hours", in: "keep", .duration(1...87_600, unit: .seconds(3600)), optional: \.keep.ageMax, unit: "hours",
+            example: "24",
+            "Keep shipped segments so long, and ship them again to a receiver that lost them.")
+        ConfigurationKey(
+            "gib", in: "keep", .integer(1...1_000_000, factor: 1 << 30), optional: \.keep.byteCountMax, unit: "GiB",
+            example: "5",
+            "Keep no more shipped segments than this; the oldest are deleted first.")
+        ConfigurationKey(
+            "days", in: "quarantine", .duration(1...36_500, unit: .seconds(86_400)),
+            optional: \.tailLimits.quarantine.ageMax, unit: "days", default: "keep all", example: "30",
+            "Delete lines that were too long from the quarantine when they are older.")
+        ConfigurationKey(
+            "gib", in: "quarantine", .integer(1...1_000_000, factor: 1 << 30),
+            optional: \.tailLimits.quarantine.byteCountMax, unit: "GiB", default: "keep all", example: "5",
+            "Delete the oldest lines of the quarantine when all take more.")
+        ConfigurationKey(
             "ca", in: "tls", .file, optional: \.authorities, option: "--tls-ca", default: "the system's authorities",
             example: "ca.pem",
             "Use TLS and trust only these authorities (PEM).")

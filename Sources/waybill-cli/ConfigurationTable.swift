@@ -11,7 +11,7 @@ import WaybillYAML
 
 /// Every key of the configuration file.
 enum ConfigurationTable {
-    static var receiver: [ConfigurationKey<ReceiverConfiguration>] { Self.service + Self.storage }
+    static var receiver: [ConfigurationKey<ReceiverConfiguration>] { Self.service + Self.keeping + Self.storage }
 
     /// Whom the receiver serves, and where.
     @KeyList<ReceiverConfiguration> private static var service: [ConfigurationKey<ReceiverConfiguration>] {
@@ -84,30 +84,8 @@ enum ConfigurationTable {
             "Refuse agents whose certificate is in these revocation lists (PEM, X509 CRL).")
     }
 
-    /// What it writes, how long it keeps that, and what it needs meanwhile.
+    /// What it writes, and what it needs meanwhile.
     @KeyList<ReceiverConfiguration> private static var storage: [ConfigurationKey<ReceiverConfiguration>] {
-        ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
-        ConfigurationKey(
-            "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,
-            "When a day of the archive is sealed: this time of the next day.")
-        ConfigurationKey(
-            "days", in: "retention", .integer(1...36_500), optional: \.retention.dayCountMax, unit: "days",
-            applies: .reload, default: "keep all", example: "400",
-            "Delete sealed days of archive and exports that are older.")
-        ConfigurationKey(
-            "gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30), optional: \.retention.byteCountMax,
-            unit: "GiB", applies: .reload, default: "keep all",
-            example: "500",
-            "Delete the oldest sealed days when the archive's sealed days take more.")
-        ConfigurationKey(
-            "free_gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30),
-            optional: \.retention.freeByteCountMin, unit: "GiB", applies: .reload, default: "keep all",
-            example: "20",
-            "Delete the oldest sealed days while less space than this is free on the disk.")
-        ConfigurationKey(
-            "retention_hours", in: "journal", .duration(0...8760, unit: .seconds(3600)), \.journalRetention,
-            unit: "hours", applies: .reload,
-            "How long the journal is kept after archive and exports have read it.")
         ConfigurationKey(
             "admission_mib", in: "memory", .integer(4...4096, factor: 1 << 20), \.admissionByteCount, unit: "MiB",
             "Memory for batches that wait for the disk.")

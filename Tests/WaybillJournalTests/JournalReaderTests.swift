@@ -115,6 +115,44 @@ import WaybillTestSupport
         #expect(bench.table(of: journal) == bench.standings)
     }
 
+    @Test func `segments that the archive has are freed beyond a size or an age, and readers are told`() throws {
+        let bench = try JournalBench(segmentByteCountMax: 100)
+        var journal = try bench.open()
+        for round in 0..<5 {
+            bench.disk.memory.now += 1_000_000_000
+            bench.stageBatch(round, rawByteCount: 200, in: &journal)
+            try bench.commit(&journal)
+        }
+        let segments = journal.segments
+        let now = WallTime(milliseconds: bench.disk.memory.now / 1_000_000)
+        func free(_ archived: JournalPosition, bytes: Int? = nil, age: Duration? = nil) throws -> [FreedSegment] {
+            var freed: [FreedSegment] = []
+            let limit = UnreadJournalLimit(byteCountMax: bytes, ageMax: age)
+            while let segment = try journal.freeUnread(before: archived, beyond: limit, now: now) {
+                freed.append(segment)
+            }
+            return freed
+        }
+        #expect(try free(journal.end) == [])
+        // What the archive lacks stays, whatever the limit is.
+        #expect(try free(JournalPosition(segments[1].rawValue - 1), bytes: 1, age: .zero) == [])
+        let old = try free(journal.end, age: .seconds(4))
+        #expect(old.map(\.start) == [segments[0]] && old.map(\.reason) == [.age])
+        #expect(old.map(\.end) == [segments[1]] && old.allSatisfy { $0.byteCount >= 100 })
+        #expect(old.allSatisfy { $0.written.milliseconds == now.milliseconds - 4000 })
+        let large = try free(segments[3], bytes: 1)
+        #expect(large.map(\.start) == [segments[1], segments[2]] && large.map(\.reason) == [.bytes, .bytes])
+        #expect(journal.segments == Array(segments[3...]))
+        let gone = try bench.read(upTo: journal.end)
+        #expect(gone.batches == Array(bench.batches[3...]))
+        #expect(gone.damages.map(\.isGone) == [true])
+        // The last one is being written.
+        #expect(try free(journal.end, bytes: 1, age: .zero).map(\.start) == [segments[3]])
+        bench.disk.crash(seed: 3)
+        journal = try bench.open()
+        #expect(bench.table(of: journal) == bench.standings)
+    }
+
     @Test func `what starts set aside is retired as segments of its age and place are`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()

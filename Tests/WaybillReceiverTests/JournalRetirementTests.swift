@@ -12,16 +12,31 @@ struct JournalRetirementTests {
     @Test func `nothing is let go before every projection has said where it stands`() {
         let retirement = JournalRetirement(names: ["archive", "csv"], retention: .zero)
         retirement.checkpointed("csv", at: JournalPosition(900))
-        #expect(retirement.duePosition(now: self.time(1)) == nil)
+        #expect(retirement.dueStanding(now: self.time(1))?.passed == nil)
         retirement.checkpointed("archive", at: JournalPosition(400))
-        #expect(retirement.duePosition(now: self.time(20)) == JournalPosition(400))
+        #expect(retirement.dueStanding(now: self.time(20))?.passed == JournalPosition(400))
     }
 
     @Test func `it is asked for every ten seconds at most`() {
         let retirement = JournalRetirement(names: ["archive"], retention: .zero)
         retirement.checkpointed("archive", at: JournalPosition(400))
-        #expect(retirement.duePosition(now: self.time(1)) == JournalPosition(400))
-        #expect(retirement.duePosition(now: self.time(10)) == nil)
-        #expect(retirement.duePosition(now: self.time(11)) == JournalPosition(400))
+        #expect(retirement.dueStanding(now: self.time(1))?.passed == JournalPosition(400))
+        #expect(retirement.dueStanding(now: self.time(10)) == nil)
+        #expect(retirement.dueStanding(now: self.time(11))?.passed == JournalPosition(400))
+    }
+
+    @Test func `an export that stands still does not hide how far the archive is`() throws {
+        let retirement = JournalRetirement(names: ["archive", "csv", "ga4"], retention: .zero)
+        retirement.checkpointed("archive", at: JournalPosition(900))
+        retirement.checkpointed("csv", at: JournalPosition(400))
+        let standing = try #require(retirement.dueStanding(now: self.time(1)))
+        #expect(standing.passed == nil && standing.required == JournalPosition(900))
+        retirement.required = ["archive", "csv"]
+        #expect(retirement.dueStanding(now: self.time(20))?.required == JournalPosition(400))
+        retirement.required = ["archive", "ga4"]
+        #expect(try #require(retirement.dueStanding(now: self.time(40))).required == nil)
+        // One that has not recovered has read nothing.
+        #expect(retirement.names(before: JournalPosition(400)) == ["ga4"])
+        #expect(retirement.names(before: JournalPosition(401)) == ["csv", "ga4"])
     }
 }

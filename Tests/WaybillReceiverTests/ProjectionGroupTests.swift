@@ -76,9 +76,9 @@ private struct NotingProjection: ~Copyable, Projection {
     mutating func useCutOff(_ secondOfDay: Int) { self.notes.cutOffSecond = secondOfDay }
     mutating func correctDueTimes(now: WallTime) {}
     mutating func continueSealing() throws(FileSystemError) {}
-    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> [DeletedDay] {
+    mutating func retire(_ policy: RetentionPolicy, now: WallTime) throws(FileSystemError) -> RetentionReport {
         self.notes.policies.append(policy)
-        return []
+        return RetentionReport()
     }
     mutating func takeSealed() -> [SealedDay] { [] }
     mutating func takeOutcomes() -> OutcomeCensus { OutcomeCensus() }

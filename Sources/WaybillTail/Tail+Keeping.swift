@@ -1,0 +1,231 @@
+internal import WaybillProtocol
+internal import WaybillSpool
+internal import WaybillSystem
+
+/// Keeps shipped segments for a while, ships them again to a receiver that lost them, and bounds what is kept.
+///
+///     .ndjson ─▶ SEALED ─▶ .ndjson.shipped-<receiver>-<time> ─▶ too old, or too many ─▶ deleted
+///                  ▲                 │ the receiver at this address is another or an older one
+///                  └─────────────── .ndjson.again
+///
+/// The name has all that must be remembered, so a registry that was lost changes nothing of it. A segment that a
+/// receiver still has is sealed at once when it is asked for again: nothing is stored twice.
+extension Tail {
+    /// Changes how long shipped segments are kept; `nil`: they are deleted.
+    package mutating func keep(_ limit: FileLimit?) {
+        self.limits.keep = limit
+        self.patterns = Self.patterns(of: self.sources, isKeeping: limit != nil)
+        self.keptAt = nil
+    }
+
+    /// Changes how long the quarantine's files are kept.
+    package mutating func limitQuarantine(_ limit: FileLimit) {
+        self.limits.quarantine = limit
+        self.keptAt = nil
+    }
+
+    static func patterns(of sources: [SourceConfiguration], isKeeping: Bool) -> [[GlobPattern]] {
+        sources.map { source in
+            switch source.kind {
+            case .spool(let directory):
+                let names = isKeeping ? ["*.ndjson", "*.ndjson" + KeptSegmentName.againSuffix] : ["*.ndjson"]
+                return names.map { GlobPattern(Path.join(directory, $0)) }
+            case .files(let patterns): return patterns.map { GlobPattern($0) }
+            }
+        }
+    }
+
+    /// A kept segment, and the index of its source.
+    private struct Found {
+        let path: String
+        let source: Int
+        let name: KeptSegmentName
+        let byteCount: Int
+    }
+
+    /// The kept segments of all spools.
+    ///
+    /// - Parameter again: called with the path of each that is to be shipped again.
+    private mutating func keptSegments(again: (inout Self, String) -> Void = { _, _ in }) -> [Found] {
+        var found: [Found] = []
+        for (index, source) in self.sources.enumerated() {
+            guard case .spool(let directory) = source.kind else { continue }
+            var expansion = GlobPattern.Expansion()
+            // Unreadable folders are reported when their segments are listed.
+            GlobPattern(Path.join(directory, "*.ndjson.*")).expand(on: self.files, .spool, into: &expansion)
+            for path in expansion.paths {
+                let name = Path.name(of: path)
+                if name.hasSuffix(KeptSegmentName.againSuffix) { again(&self, path) }
+                guard let kept = KeptSegmentName(parsing: name) else { continue }
+                do throws(FileSystemError) {
+                    guard let status = try self.judgeSegment(path), status.kind == .regular else { continue }
+                    found.append(Found(path: path, source: index, name: kept, byteCount: status.byteCount))
+                } catch {
+                    self.complain(path, .unreadable(path: path, error))
+                }
+            }
+        }
+        return found
+    }
+
+    /// Deletes a sealed segment, or keeps it under another name; retried with each scan when that fails.
+    ///
+    /// - Returns: whether it is longer than its sealed length, and therefore stays.
+    @discardableResult
+    mutating func deleteSealedSegment(_ key: StreamKey) -> Bool {
+        let file = self.table[key]
+        guard case .sealed(let sealedByteCount) = file.phase else { return false }
+        let id = self.id(of: key)
+        do throws(FileSystemError) {
+            // The file whose bytes were compared is open: what is deleted is that file, or nothing.
+            if file.descriptor == nil, file.reach == .path { _ = self.open(key) }
+            var openByteCount = 0
+            if let descriptor = self.table[key].descriptor {
+                openByteCount = try self.files.status(descriptor).byteCount
+            }
+            let folder = try self.openSpool(of: file.path)
+            defer { if let folder { self.files.close(folder) } }
+            let name = Path.name(of: file.path)
+            if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
+                guard max(status.byteCount, openByteCount) <= sealedByteCount else {
+                    self.complain(
+                        file.path,
+                        .segmentGrewAfterSeal(
+                            id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
+                    return true
+                }
+                if let kept = self.keptName(of: name) {
+                    try self.files.rename(name, to: kept, in: folder)
+                    self.notices.append(.segmentKept(id))
+                } else {
+                    try self.files.unlink(name, in: folder)
+                    self.notices.append(.segmentDeleted(id))
+                }
+                self.rememberDeleted(id, byteCount: sealedByteCount)
+            }
+            self.forget(key)
+        } catch  where error.errno == Errno.noEntry || error.errno == Errno.notADirectory {
+            // Its folder is gone.
+            self.forget(key)
+        } catch {
+            self.closeDescriptor(key)
+            self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
+        }
+        return false
+    }
+
+    /// The name under which a sealed segment is kept; `nil` if it is deleted.
+    private func keptName(of name: String) -> String? {
+        guard self.limits.keep != nil, let receiver = self.receivers.current,
+            let segment = SegmentName(parsing: KeptSegmentName.plain(name))
+        else { return nil }
+        return KeptSegmentName(segment: segment, receiver: receiver, seconds: self.seenAt.milliseconds / 1000)
+            .description
+    }
+
+    /// Makes the kept segments of receivers that are gone, or came back older, be shipped again.
+    ///
+    /// Their new names are durable when this returns.
+    ///
+    /// - Parameter receivers: the ordinals of the receivers that sealed them.
+    /// - Returns: their ids.
+    mutating func returnKept(of receivers: Set<Int>, _ now: TailTime) throws(FileSystemError) -> Set<String> {
+        guard self.limits.keep != nil, !receivers.isEmpty else { return [] }
+        var ids: Set<String> = []
+        var byteCount = 0
+        var folders: Set<String> = []
+        var paths: [(path: String, source: Int)] = []
+        for kept in self.keptSegments() where receivers.contains(kept.name.receiver) {
+            let newPath = Path.join(Path.parent(of: kept.path), kept.name.again)
+            guard self.rename(kept.path, to: kept.name.again) else { continue }
+            ids.insert(kept.name.segment.id)
+            byteCount += kept.byteCount
+            folders.insert(Path.parent(of: kept.path))
+            paths.append((newPath, kept.source))
+        }
+        for folder in folders.sorted() { try self.files.synchronizeDirectory(folder) }
+        for (path, source) in paths { self.observe(path, source: source, now) }
+        if !ids.isEmpty { self.notices.append(.segmentsReturned(count: ids.count, byteCount: byteCount)) }
+        return ids
+    }
+
+    /// Renames a file within its folder.
+    ///
+    /// - Returns: whether it did: its folder is not a link, the new name was free, and the disk did not refuse.
+    private mutating func rename(_ path: String, to name: String) -> Bool {
+        do throws(FileSystemError) {
+            guard let folder = try self.openSpool(of: path) else { return false }
+            defer { self.files.close(folder) }
+            guard try self.files.status(of: name, in: folder) == nil else { return false }
+            try self.files.rename(Path.name(of: path), to: name, in: folder)
+            return true
+        } catch {
+            self.complain(path, .unreadable(path: path, error))
+            return false
+        }
+    }
+
+    // MARK: Bounds
+
+    /// Deletes kept segments and files of the quarantine beyond their limits; at the start and once a minute.
+    mutating func sweepKept(_ now: TailTime) {
+        self.seenAt = now.wall
+        if let last = self.keptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
+        self.keptAt = now.monotonic
+        let isKeeping = self.limits.keep != nil
+        let segments = self.keptSegments { tail, path in
+            // Without `keep` no pattern matches it.
+            if !isKeeping { _ = tail.rename(path, to: KeptSegmentName.plain(Path.name(of: path))) }
+        }
+        // A time in the future is from before the clock was set back.
+        let files = segments.map {
+            AgedFile(
+                path: $0.path, byteCount: $0.byteCount,
+                time: min($0.name.seconds.saturatingProduct(1000), now.wall.milliseconds))
+        }
+        let limit = self.limits.keep ?? FileLimit(ageMax: .zero)
+        var kept = KeptFiles()
+        kept.segmentCount = files.count
+        kept.segmentByteCount = files.reduce(0) { $0 + $1.byteCount }
+        for (file, reason) in limit.excess(of: files, now: now.wall.milliseconds) {
+            do throws(FileSystemError) {
+                guard let folder = try self.openSpool(of: file.path) else { continue }
+                defer { self.files.close(folder) }
+                try self.files.unlink(Path.name(of: file.path), in: folder)
+                kept.segmentCount -= 1
+                kept.segmentByteCount -= file.byteCount
+                self.notices.append(.keptSegmentDeleted(path: file.path, byteCount: file.byteCount, reason))
+            } catch {
+                self.complain(file.path, .unreadable(path: file.path, error))
+            }
+        }
+        kept.quarantineByteCount = self.sweepQuarantine(now)
+        self.kept = kept
+    }
+
+    /// - Returns: the bytes that remain in the quarantine.
+    private mutating func sweepQuarantine(_ now: TailTime) -> Int {
+        var files: [AgedFile] = []
+        do throws(FileSystemError) {
+            for name in try self.files.list(self.quarantineDirectory) where name.hasSuffix(".line") {
+                let path = Path.join(self.quarantineDirectory, name)
+                guard let status = try self.files.status(ofEntry: path), status.kind == .regular else { continue }
+                files.append(
+                    AgedFile(path: path, byteCount: status.byteCount, time: status.modified / 1_000_000))
+            }
+        } catch {
+            self.complain(error.path, .unreadable(path: error.path, error))
+        }
+        var byteCount = files.reduce(0) { $0 + $1.byteCount }
+        for (file, reason) in self.limits.quarantine.excess(of: files, now: now.wall.milliseconds) {
+            do throws(FileSystemError) {
+                try self.files.unlink(file.path)
+                byteCount -= file.byteCount
+                self.notices.append(.quarantineDeleted(path: file.path, byteCount: file.byteCount, reason))
+            } catch {
+                self.complain(file.path, .unreadable(path: file.path, error))
+            }
+        }
+        return byteCount
+    }
+}

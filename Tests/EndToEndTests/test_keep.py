@@ -1,0 +1,107 @@
+"""`keep`: shipped segments stay in the spool for a while, and a receiver that lost its data gets them again."""
+
+import shutil
+import unittest
+
+import ledger
+from harness import SiteTest, run, until
+
+
+class KeepTests(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.maker = ledger.EventMaker(seed=11)
+        self.lines = []
+        self.configuration = self.site.root / "agent.yaml"
+        self.configuration.write_text(
+            f"agent:\n  state: {self.site.state}\n  to: [{self.site.address}]\n  name: keeper\n"
+            f"  keep: {{hours: 24, gib: 1}}\n  sources:\n    - {{spool: {self.site.spool}}}\n", encoding="utf-8")
+
+    def segment(self, count):
+        """A complete segment of a writer of its own."""
+        lines = self.maker.lines(count)
+        self.maker.segment(self.site.spool, lines)
+        self.lines += lines
+
+    def agent(self):
+        return self.site.start("agent", "--config", self.configuration, log="agent.log")
+
+    def archived(self):
+        return sorted(ledger.archived(self.site.data))
+
+    def is_archived(self):
+        return len(self.archived()) >= len(self.lines)
+
+    def kept(self):
+        return sorted(path.name for path in self.site.spool.iterdir() if ".ndjson.shipped-" in path.name)
+
+    def assert_everything_once(self):
+        self.assertEqual(self.archived(), sorted(self.lines))
+        result = run("inspect", "--verify", self.site.data)
+        self.assertEqual(result.returncode, 0, result.stdout.decode()[-800:])
+
+    def start(self, segments=5):
+        for _ in range(segments):
+            self.segment(40)
+        receiver = self.site.receiver(exports="none")
+        agent = self.agent()
+        until(lambda: self.is_archived() and len(self.kept()) == segments, 60, "everything is shipped and kept")
+        return receiver, agent
+
+    def test_a_receiver_whose_data_directory_was_deleted_gets_everything_again(self):
+        receiver, agent = self.start()
+        receiver.kill()
+        shutil.rmtree(self.site.data)
+        receiver = self.site.receiver(exports="none")
+        # At one address an agent takes in an unknown receiver once a minute at most.
+        until(self.is_archived, 120, "it is archived again")
+        until(lambda: len(self.kept()) == 5, 60, "it is kept again")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(receiver.stop(), 0)
+        self.assert_everything_once()
+        self.assertIn("segments that were kept are shipped again", agent.log())
+
+    def test_a_receiver_from_an_old_copy_gets_what_the_copy_lacks(self):
+        receiver, agent = self.start(segments=2)
+        self.assertEqual(receiver.stop(), 0)
+        copy = self.site.root / "copy"
+        shutil.copytree(self.site.data, copy)
+        receiver = self.site.receiver(exports="none")
+        for _ in range(3):
+            self.segment(40)
+        until(lambda: self.is_archived() and len(self.kept()) == 5, 60, "the others are shipped and kept")
+        self.assertEqual(agent.stop(), 0)
+        receiver.kill()
+        shutil.rmtree(self.site.data)
+        shutil.copytree(copy, self.site.data)
+        receiver = self.site.receiver(exports="none")
+        agent = self.agent()
+        until(self.is_archived, 120, "it is archived again")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(receiver.stop(), 0)
+        self.assert_everything_once()
+
+    def test_kept_segments_can_be_shipped_again_by_hand(self):
+        receiver, agent = self.start(segments=2)
+        self.assertEqual(agent.stop(), 0)
+        result = run("reship", self.site.spool)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        self.assertEqual(result.stdout.decode(), f"{self.site.spool}: 2 kept segments are shipped again\n")
+        self.assertEqual(len([path for path in self.site.spool.iterdir() if path.name.endswith(".again")]), 2)
+        agent = self.agent()
+        until(lambda: len(self.kept()) == 2, 60, "the receiver has them")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(receiver.stop(), 0)
+        self.assert_everything_once()
+
+    def test_without_keep_nothing_stays(self):
+        receiver, agent = self.start(segments=2)
+        self.assertEqual(agent.stop(), 0)
+        self.site.once("--name", "keeper")
+        until(lambda: not list(self.site.spool.iterdir()), 20, "the spool is empty")
+        self.assertEqual(receiver.stop(), 0)
+        self.assert_everything_once()
+
+
+if __name__ == "__main__":
+    unittest.main()
