@@ -2,7 +2,7 @@ package import ArgumentParser
 
 /// The exit codes of all programs: those of sysexits.h where it has one.
 ///
-/// `Documentation/operating.md` has the same table; `ExitStatusTests` compares them.
+/// `Documentation/running.md` has the same table; `ExitStatusTests` compares them.
 package enum ExitStatus: Int32, CaseIterable, Sendable {
     case done = 0
     case unfulfilled = 1

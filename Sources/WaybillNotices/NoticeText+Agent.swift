@@ -151,7 +151,7 @@ extension NoticeText {
             "A shipped segment cannot be deleted", of: ["path"],
             cause: "The agent's user may not delete files in the spool.",
             effect: "The spool grows until its quota is reached.",
-            remedy: "Let the agent's user write to the spool (see Permissions in operating.md)."),
+            remedy: "Let the agent's user write to the spool (see Documentation/permissions.md)."),
         .segmentGrew: NoticeText(
             "A segment grew after its end", of: ["stream"],
             cause: "A program wrote to a segment after its writer had closed it.",

@@ -38,7 +38,7 @@ import WaybillSystem
 @Suite struct ExitStatusTests {
     @Test func `the page has the table`() throws {
         let page =
-            #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" } + "/Documentation/operating.md"
+            #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" } + "/Documentation/running.md"
         let bytes = try #require(try POSIXFileSystem().contents(of: page))
         let rows = ExitStatus.allCases.map { "| \($0.rawValue) | \($0.meaning) |\n" }.joined()
         #expect(
