@@ -82,8 +82,8 @@ struct RepairAdviser: Sendable {
 
     private static var erasures: Repair {
         Repair(
-            meaning: "a copy of the record of erased people is not whole; unless state/erasures or archive/_erasures is, "
-                + "nothing reads events",
+            meaning: "a copy of the record of erased people is not whole; unless state/erasures or archive/_erasures "
+                + "is, nothing reads events",
             step: "start the receiver, which makes the copy again from the other one; if it refuses, restore both from "
                 + "a backup")
     }
