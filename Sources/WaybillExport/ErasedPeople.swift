@@ -5,14 +5,14 @@ internal import WaybillSystem
 /// The people whose events were erased, known by keyed digests of their ids.
 ///
 ///     digest = HMAC-SHA-256(key, kind NUL id)        kind: user, anon; key: 32 random bytes of the data directory
+///     mark   = SipHash-2-4(the first 16 bytes of the digest of an empty id of that kind, id)
 ///
-/// No id is kept in clear: neither on the disk nor, beyond those of the last lines, in memory. Life of one line: an
-/// ``EventReader`` finds its user and its anonymous id → the ids of the last lines are remembered, byte for byte, with
-/// their answer → only an id that is not among them is hashed. Lines of erased people read as
-/// ``QuarantineReason/erased``, so that nothing that reads events takes one.
+/// No id is kept in clear, neither on the disk nor in memory. Life of one line: an ``EventReader`` finds its user and its
+/// anonymous id → an id whose mark is no erased person's is not theirs → only one whose mark is, is digested. Lines of
+/// erased people read as ``QuarantineReason/erased``, so that nothing that reads events takes one.
 ///
-/// Constraints: no cost while no one was erased, because a reader then has none; one comparison of bytes for a line of
-/// the same person as before, two digests of one block for another person's. Memory: at most 16 KiB of ids.
+/// Constraints: no cost while no one was erased, because a reader then has none; one short hash of each id of a line, of the
+/// kinds that were erased; no allocation for lines of others.
 ///
 /// - SeeAlso: `Protocol/formats/erasures.md`.
 package final class ErasedPeople: Sendable {
@@ -21,66 +21,105 @@ package final class ErasedPeople: Sendable {
         case user, anon
     }
 
-    private struct Answer {
-        var kind = Kind.user
-        var id: [UInt8] = []
-        var isErased = false
+    /// A person, as a record has them.
+    package struct Person: Hashable, Sendable {
+        package let digest: String
+        /// `nil` if it is unknown: then every id of this kind is digested.
+        package let mark: UInt64?
+
+        package init(digest: String, mark: UInt64?) {
+            self.digest = digest
+            self.mark = mark
+        }
+
+        /// Derives both from the person's id.
+        package init(id: some Collection<UInt8>, _ kind: Kind, key: [UInt8]) {
+            self.digest = ErasedPeople.digest(of: id, kind, key: key)
+            self.mark = Array(id).withUnsafeBytes { ErasedPeople.hash(kind, key: key).hash(of: $0) }
+        }
     }
 
-    private struct Memory {
-        var answers = [Answer](repeating: Answer(), count: ErasedPeople.answerCount)
+    /// The people of one kind.
+    private struct People {
+        let hash: SipHash
+        let digests: Set<String>
+        /// `nil` if someone's is unknown.
+        let marks: Set<UInt64>?
+        /// A bit for the low bits of each mark, most of which are 0.
+        private var bits: [UInt64] = []
+        private let mask: UInt64
+
+        init(_ people: Set<Person>, _ kind: Kind, key: [UInt8]) {
+            self.hash = ErasedPeople.hash(kind, key: key)
+            self.digests = Set(people.map(\.digest))
+            let marks = people.compactMap(\.mark)
+            self.marks = marks.count == people.count ? Set(marks) : nil
+            var bitCount = ErasedPeople.bitCountMin
+            while bitCount < 16 * people.count { bitCount *= 2 }
+            self.mask = UInt64(bitCount - 1)
+            self.bits = [UInt64](repeating: 0, count: bitCount / 64)
+            for mark in marks { self.bits[Int((mark & self.mask) >> 6)] |= 1 << (mark & 63) }
+        }
+
+        /// Whether an id may be one of these people's.
+        @inline(__always)
+        func mayContain(_ id: UnsafeRawBufferPointer) -> Bool {
+            guard let marks else { return true }
+            let mark = self.hash.hash(of: id)
+            guard self.bits[Int((mark & self.mask) >> 6)] & 1 << (mark & 63) != 0 else { return false }
+            return marks.contains(mark)
+        }
     }
 
-    private static var answerCount: Int { 64 }
-    /// Longer ids are hashed each time.
-    private static var rememberedByteCountMax: Int { 256 }
+    private static var bitCountMin: Int { 1024 }
     /// How many ids of a line that is not JSON are looked at.
     private static var brokenIDCountMax: Int { 64 }
     private static var blockByteCount: Int { 64 }
 
     private let key: [UInt8]
-    private let digests: Set<String>
-    private let kinds: Set<Kind>
-    private let memory = Lock(Memory())
+    private let users: People?
+    private let anonymous: People?
 
     /// Prepares the answers.
     ///
-    /// - Parameters:
-    ///   - key: the data directory's key.
-    ///   - people: digests, as ``digest(of:_:key:)`` returns them, by kind.
-    package init(key: [UInt8], people: [Kind: Set<String>]) {
+    /// - Parameter key: the data directory's key.
+    package init(key: [UInt8], people: [Kind: Set<Person>]) {
+        func prepared(_ kind: Kind) -> People? {
+            people[kind].flatMap { $0.isEmpty ? nil : People($0, kind, key: key) }
+        }
         self.key = key
-        self.digests = people.values.reduce(into: []) { $0.formUnion($1) }
-        self.kinds = Set(people.filter { !$0.value.isEmpty }.keys)
+        self.users = prepared(.user)
+        self.anonymous = prepared(.anon)
     }
 
     /// The digest of an id, 64 hexadecimal digits.
     package static func digest(of id: some Collection<UInt8>, _ kind: Kind, key: [UInt8]) -> String {
+        Self.authenticate(Array(kind.rawValue.utf8) + [0] + Array(id), key: key)
+            .map { Hexadecimal.text($0, digitCount: 2) }.joined()
+    }
+
+    /// HMAC-SHA-256 (RFC 2104).
+    private static func authenticate(_ message: [UInt8], key: [UInt8]) -> [UInt8] {
         let padded = key + [UInt8](repeating: 0, count: max(0, Self.blockByteCount - key.count))
-        let inner = SHA256.digest(padded.map { $0 ^ 0x36 } + Array(kind.rawValue.utf8) + [0] + Array(id))
-        let outer = SHA256.digest(padded.map { $0 ^ 0x5C } + inner)
-        return outer.map { Hexadecimal.text($0, digitCount: 2) }.joined()
+        let inner = SHA256.digest(padded.map { $0 ^ 0x36 } + message)
+        return Array(SHA256.digest(padded.map { $0 ^ 0x5C } + inner))
+    }
+
+    /// The hash that makes the marks of a kind.
+    fileprivate static func hash(_ kind: Kind, key: [UInt8]) -> SipHash {
+        SipHash(key: Array(Self.authenticate(Array(kind.rawValue.utf8) + [0], key: key).prefix(16)))
     }
 
     /// Whether an id, without escapes, is an erased person's.
+    @inline(__always)
     package func contains(_ id: UnsafeRawBufferPointer, _ kind: Kind) -> Bool {
-        guard self.kinds.contains(kind), !id.isEmpty else { return false }
-        guard id.count <= Self.rememberedByteCountMax else { return self.judge(id, kind) }
-        // Ids differ most in their last bytes.
-        let place = (Int(id[id.count - 1]) &* 7 &+ Int(id[id.count / 2]) &* 3 &+ Int(id[0])) % Self.answerCount
-        return self.memory.withLock { memory in
-            let known = memory.answers[place]
-            if known.kind == kind, known.id.count == id.count, known.id.withUnsafeBytes({ JSONText.equals($0, id) }) {
-                return known.isErased
+        let found: People? =
+            switch kind {
+            case .user: self.users
+            case .anon: self.anonymous
             }
-            let isErased = self.judge(id, kind)
-            memory.answers[place] = Answer(kind: kind, id: Array(id), isErased: isErased)
-            return isErased
-        }
-    }
-
-    private func judge(_ id: UnsafeRawBufferPointer, _ kind: Kind) -> Bool {
-        self.digests.contains(Self.digest(of: id, kind, key: self.key))
+        guard let people = found, !id.isEmpty, people.mayContain(id) else { return false }
+        return people.digests.contains(Self.digest(of: id, kind, key: self.key))
     }
 
     /// Whether a member's value is an erased person's id.
@@ -105,7 +144,7 @@ package final class ErasedPeople: Sendable {
     }
 
     private func isIn(broken line: UnsafeRawBufferPointer, _ member: String, _ kind: Kind) -> Bool {
-        guard self.kinds.contains(kind) else { return false }
+        guard kind == .user ? self.users != nil : self.anonymous != nil else { return false }
         let name = Array("\"\(member)\"".utf8)
         var position = 0
         var count = 0

@@ -128,11 +128,12 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
         return key
     }
 
-    static func people(in entries: [String: String]) -> [ErasedPeople.Kind: Set<String>] {
-        var people: [ErasedPeople.Kind: Set<String>] = [:]
+    static func people(in entries: [String: String]) -> [ErasedPeople.Kind: Set<ErasedPeople.Person>] {
+        var people: [ErasedPeople.Kind: Set<ErasedPeople.Person>] = [:]
         for (key, value) in entries where key.hasPrefix(Self.personPrefix) {
             guard let record = ErasureRecord(text: value) else { continue }
-            people[record.kind, default: []].insert(String(key.dropFirst(Self.personPrefix.utf8.count)))
+            let digest = String(key.dropFirst(Self.personPrefix.utf8.count))
+            people[record.kind, default: []].insert(ErasedPeople.Person(digest: digest, mark: record.mark))
         }
         return people
     }
@@ -192,6 +193,8 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
         }
         for (state, entries) in changes.sorted(by: { $0.key < $1.key }) {
             var store = try StateStore(path: self.data.statePath(state), files: self.data.files)
+            // A state that was lost meanwhile is made again from the files; a few entries of it would mislead.
+            guard !store.entries.isEmpty else { continue }
             try store.commit(entries)
         }
         try self.commit(done)
@@ -200,7 +203,7 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
 
 /// What was erased of one person, as in `state/erasures`.
 ///
-///     kind=user at=1795165200000 state=done lines=12 bytes=4711 days=2 first=2026-11-19 last=2026-11-20 records=9
+///     kind=user at=1795165200000 state=done lines=12 bytes=4711 days=2 first=2026-11-19 last=2026-11-20 records=9 mark=…
 package struct ErasureRecord: Hashable, Sendable {
     package var kind: ErasedPeople.Kind
     /// When the erasure began.
@@ -214,6 +217,8 @@ package struct ErasureRecord: Hashable, Sendable {
     private var first: String?
     private var last: String?
     package var recordCount = 0
+    /// Tells most ids of others from the person's without a digest (``ErasedPeople``).
+    package var mark: UInt64?
 
     package init(kind: ErasedPeople.Kind, at: WallTime) {
         self.kind = kind
@@ -227,7 +232,9 @@ package struct ErasureRecord: Hashable, Sendable {
             + "lines=\(self.lineCount) bytes=\(self.byteCount) days=\(max(self.days.count, self.dayCount))"
         if let first = self.days.min()?.description ?? self.first { text += " first=\(first)" }
         if let last = self.days.max()?.description ?? self.last { text += " last=\(last)" }
-        return text + " records=\(self.recordCount)"
+        text += " records=\(self.recordCount)"
+        if let mark { text += " mark=\(Hexadecimal.text(mark, digitCount: 16))" }
+        return text
     }
 
     /// Parses ``text``; an unreadable count is 0, so that a damaged count brings no one back.
@@ -247,6 +254,7 @@ package struct ErasureRecord: Hashable, Sendable {
         self.first = fields["first"].map { String($0) }
         self.last = fields["last"].map { String($0) }
         self.recordCount = count("records")
+        self.mark = fields["mark"].flatMap { $0.utf8.count == 16 ? UInt64($0, radix: 16) : nil }
     }
 }
 

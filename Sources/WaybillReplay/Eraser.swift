@@ -169,8 +169,9 @@ package struct Eraser<Files: FileSystem> {
     ) throws(FileSystemError) -> Failure? {
         let old = try ErasureLog.recordedKey(in: self.data)
         let key: [UInt8] = if let old { old } else { try newKey() }
-        let digest = ErasedPeople.digest(of: self.id, self.kind, key: key)
-        let people = ErasedPeople(key: key, people: [self.kind: [digest]])
+        let person = ErasedPeople.Person(id: self.id, self.kind, key: key)
+        let digest = person.digest
+        let people = ErasedPeople(key: key, people: [self.kind: [person]])
         try self.scan(people)
         let partitions = try self.partitions()
         let unfinished = try self.unfinishedDeliveries(partitions)
@@ -185,6 +186,7 @@ package struct Eraser<Files: FileSystem> {
         var record = log.record(of: digest) ?? ErasureRecord(kind: self.kind, at: now)
         self.report.isRepeated = record.isDone
         record.isDone = false
+        record.mark = person.mark
         // A run that goes on finds less than the one before it.
         record.lineCount = max(record.lineCount, self.report.lineCount)
         record.byteCount = max(record.byteCount, self.report.byteCount)

@@ -51,6 +51,20 @@ extension Benchmark {
                 }
             }
         }
+        // Someone else was erased; the sample's lines have a user of a million each, and one anonymous id.
+        for kind in [ErasedPeople.Kind.user, .anon] {
+            let key = [UInt8](repeating: 7, count: 32)
+            let person = ErasedPeople.Person(id: Array("someone-else".utf8), kind, key: key)
+            let reader = EventReader(source: Self.source, erased: ErasedPeople(key: key, people: [kind: [person]]))
+            bench.measure("judge-erased-\(kind)", items: lineCount, bytes: lines.count, allocationsMax: 0) {
+                lines.forEachLine { range in
+                    let line = UnsafeRawBufferPointer(rebasing: lines[range])
+                    guard case .event = reader.read(line) else {
+                        preconditionFailure("the sample holds events of others")
+                    }
+                }
+            }
+        }
         var tape = JSONTape()
         bench.measure("parse", items: lineCount, bytes: lines.count, allocationsMax: 0) {
             lines.forEachLine { range in

@@ -182,9 +182,35 @@ import WaybillTestSupport
         #expect(ErasedPeople.digest(of: Array(id.utf8), kind, key: Array(0..<32)) == digest)
     }
 
-    @Test func `a person is known by ids with escapes and in lines that are cut`() {
-        let digest = ErasedPeople.digest(of: Array("jos\u{e9}".utf8), .user, key: Self.key)
-        let people = ErasedPeople(key: Self.key, people: [.user: [digest]])
+    /// The vectors of `Protocol/formats/erasures.md`.
+    @Test(arguments: [
+        ("u-4711", ErasedPeople.Kind.user, UInt64(0x4512_ae79_c378_2bd3)), ("u-4711", .anon, 0xbc21_e9c8_e5e8_d66c),
+        ("장바구니", .user, 0x09cc_a9eb_60ac_8948),
+    ])
+    func `a person's mark is as specified`(id: String, kind: ErasedPeople.Kind, mark: UInt64) {
+        #expect(ErasedPeople.Person(id: Array(id.utf8), kind, key: Array(0..<32)).mark == mark)
+    }
+
+    @Test func `many people are told from many others, with marks and without`() {
+        for hasMarks in [true, false] {
+            let people = (0..<300).map { number in
+                let person = ErasedPeople.Person(id: Array("u-\(number * 3)".utf8), .anon, key: Self.key)
+                return hasMarks ? person : ErasedPeople.Person(digest: person.digest, mark: nil)
+            }
+            let erased = ErasedPeople(key: Self.key, people: [.anon: Set(people)])
+            for number in 0..<900 {
+                let id = Array("u-\(number)".utf8)
+                #expect(id.withUnsafeBytes { erased.contains($0, .anon) } == (number % 3 == 0), "\(id)")
+                #expect(!id.withUnsafeBytes { erased.contains($0, .user) })
+            }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a person is known by ids with escapes and in lines that are cut`(hasMark: Bool) {
+        let known = ErasedPeople.Person(id: Array("jos\u{e9}".utf8), .user, key: Self.key)
+        let person = ErasedPeople.Person(digest: known.digest, mark: hasMark ? known.mark : nil)
+        let people = ErasedPeople(key: Self.key, people: [.user: [person]])
         let reader = EventReader(
             source: SourceDescription(env: .prod, bundle: "b", isForeign: true, userMember: "who"), erased: people)
         let cases = [
