@@ -21,6 +21,13 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// That a day was sealed is forgotten: its lines go to the file that the next seal replaces.
     case forgetSeals
 
+    /// The files that an erasure makes again are not synced before they take the place of the old ones.
+    case skipErasureSync
+    /// A start reads events without the record of erased people.
+    case forgetErasures
+    /// A start does not finish the exchange of files that an erasure has begun.
+    case leaveErasures
+
     // What agents believe of receivers.
     /// An agent goes on from any offset, whatever its proof.
     case believeWithoutProof
@@ -80,6 +87,6 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// Those that a disk alone can have.
     package static let ofStorage: [PlantedBug] = [
         .skipJournalSync, .skipDirectorySync, .checkpointBeforeData, .trustFailedSync, .trustFailedWrites,
-        .trustShortWrites, .keepTails, .skipSealSync, .forgetSeals,
+        .trustShortWrites, .keepTails, .skipSealSync, .forgetSeals, .skipErasureSync, .forgetErasures, .leaveErasures,
     ]
 }

@@ -115,6 +115,9 @@ final class SimulatedDisk {
             case .skipDirectorySync: call.verb == .synchronizeDirectory
             case .keepTails: call.verb == .truncate && path.contains("/archive/")
             case .forgetSeals: call.verb == .status && (path.hasSuffix("/manifest.json") || path.hasSuffix(".gz"))
+            case .skipErasureSync:
+                call.verb == .synchronize && (path.hasSuffix(".erase") || path.hasSuffix(".erase.gz.tmp"))
+            case .forgetErasures: call.verb == .status && path.contains("erasures")
             case .ignoreLocks: call.verb == .lock
             default: false
             }

@@ -11,11 +11,12 @@ internal import WaybillTestSupport
 /// several deaths of the process and of the power, from one seed.
 ///
 ///     stage ─▶ commit ─▶ acknowledged ─▶ projected ─▶ checkpoint        died in any call, then started again
+///                                            erase ─▶ lost checkpoints        in some lives (``StorageLife+Erasures``)
 ///
 /// Held after each start: no stream stands below what was acknowledged of it, and none beyond what was sent, and the
 /// proof of each is that of the bytes that were sent. Held at
-/// the end: the archive, sealed or not, has every line that is durable, byte for byte, exactly once, and nothing else; also after one
-/// more power cut.
+/// the end: the archive, sealed or not, has every line that is durable, byte for byte, exactly once, and nothing else, and no
+/// line of a person who was erased; also after one more power cut.
 ///
 /// Which kinds of faults there are is drawn for each life, so that one kind does not hide another.
 package struct StorageLife: ~Copyable {
@@ -33,13 +34,18 @@ package struct StorageLife: ~Copyable {
     }
 
     private let dice: Dice
-    private let clock: SimulatedClock
-    private let disk: SimulatedDisk
-    private let bugs: Set<PlantedBug>
+    /// Of its own, so that erasures change nothing in lives without them.
+    let erasureDice: Dice
+    let hasErasures: Bool
+    let clock: SimulatedClock
+    let disk: SimulatedDisk
+    let bugs: Set<PlantedBug>
     private let mayLosePower: Bool
     private var streams: [Stream] = []
     private var lineCount = 0
-    private var violation: String?
+    /// Whose erasure was begun, or may have been.
+    var erasedPeople: Set<Int> = []
+    var violation: String?
     private var deflater = Deflater(level: 1)
 
     /// Lives a life.
@@ -56,6 +62,8 @@ package struct StorageLife: ~Copyable {
         self.clock = SimulatedClock(Schedule(), tick: .milliseconds(1))
         self.disk = SimulatedDisk(self.dice, self.clock)
         self.bugs = bugs
+        self.erasureDice = Dice(seed: ~seed)
+        self.hasErasures = self.erasureDice.chance(400)
         self.mayLosePower = self.dice.chance(800)
         for name in ["a", "b", "c"] {
             guard let id = StreamID(name) else { preconditionFailure("\(name) is a stream's name") }
@@ -79,6 +87,11 @@ package struct StorageLife: ~Copyable {
             // An error ends the process, as a receiver that cannot start ends; the next one begins over what is there.
             do throws(FileSystemError) { try self.serve(files) } catch {}
             self.end(files)
+            if self.violation != nil { return }
+            guard self.hasErasures else { continue }
+            let eraser = self.filesOfEraser(dyingIn: self.erasureDice.chance(500) ? 1...120 : nil)
+            self.eraseSomebody(eraser)
+            self.end(eraser)
             if self.violation != nil { return }
         }
         self.disk.recover()
@@ -135,6 +148,7 @@ package struct StorageLife: ~Copyable {
 
     private mutating func serve(_ files: FaultyFiles) throws(FileSystemError) {
         let data = DataDirectory(root: "/data", files: files)
+        try self.finishErasures(in: data)
         var journal = try self.open(data)
         if self.violation != nil { return }
         var archive = try ArchiveProjection(data: data, zone: .utc)
@@ -164,8 +178,10 @@ package struct StorageLife: ~Copyable {
             let day = self.dice.int(18...21)
             // Some are no events, and go to quarantine.
             let head = self.dice.chance(900) ? "{\"time\":\"2026-11-\(day)T09:00:00.000Z\",\"name\":\"x\"," : "["
+            let user = self.hasErasures ? self.user() : ""
             let filler = String(repeating: "y", count: self.dice.int(0...200))
-            self.streams[index].bytes.append(contentsOf: "\(head)\"n\":\(self.lineCount),\"f\":\"\(filler)\"}\n".utf8)
+            let line = "\(head)\(user)\"n\":\(self.lineCount),\"f\":\"\(filler)\"}\n"
+            self.streams[index].bytes.append(contentsOf: line.utf8)
         }
         let raw = Array(self.streams[index].bytes[start...])
         let wire = self.deflated(raw)
@@ -214,6 +230,7 @@ package struct StorageLife: ~Copyable {
 
     private mutating func settle(_ files: FaultyFiles) throws(FileSystemError) {
         let data = DataDirectory(root: "/data", files: files)
+        try self.finishErasures(in: data)
         let journal = try self.open(data)
         if self.violation != nil { return }
         var archive = try ArchiveProjection(data: data, zone: .utc)
@@ -226,6 +243,7 @@ package struct StorageLife: ~Copyable {
         if let damage = damages.first {
             self.violation = self.violation ?? "nothing was damaged, but the journal reports \(damage)"
         }
+        for person in self.erasedPeople.sorted() { self.completeErasure(of: person) }
     }
 
     private mutating func compare() {
@@ -236,9 +254,11 @@ package struct StorageLife: ~Copyable {
         for stream in self.streams {
             for line in stream.bytes[..<stream.acknowledged].split(separator: 0x0A) {
                 let count = counts.removeValue(forKey: line) ?? 0
-                guard count != 1 else { continue }
                 let text = String(decoding: line.prefix(80), as: UTF8.self)
-                self.violation = self.violation ?? "archived \(count) times: \(text)"
+                let isErased = self.erasedPeople.contains { text.contains(Self.member(of: $0)) }
+                guard count != (isErased ? 0 : 1) else { continue }
+                let fate = isErased ? "erased, and " : ""
+                self.violation = self.violation ?? "\(fate)archived \(count) times: \(text)"
             }
         }
         if let (line, _) = counts.first {
