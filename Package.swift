@@ -320,7 +320,8 @@ let package = Package(
             "WaybillLiveTests",
             [
                 "WaybillLive", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+                "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillTestSupport",
             ]),
         tests(
             "WaybillDeliveryTests",
@@ -332,7 +333,7 @@ let package = Package(
         tests(
             "WaybillDispatchTests",
             [
-                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillProtocol", "WaybillReceiver",
+                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillMetrics", "WaybillProtocol", "WaybillReceiver",
                 "WaybillServerTestSupport", "WaybillSystem", "WaybillTLS", "WaybillTail", logging,
             ]),
         tests(

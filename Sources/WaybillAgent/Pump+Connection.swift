@@ -1,3 +1,4 @@
+internal import WaybillMetrics
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail

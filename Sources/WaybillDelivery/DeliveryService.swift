@@ -1,6 +1,6 @@
 package import Logging
 package import WaybillMetrics
-internal import WaybillSystem
+package import WaybillSystem
 
 internal import NIOCore
 internal import NIOPosix
@@ -48,11 +48,19 @@ package actor DeliveryService {
         (self.orders, self.give) = AsyncStream.makeStream()
     }
 
-    /// Serves metrics and status, if the setup names an address.
-    package nonisolated func serveMetrics() async throws(MetricsServer.Failure) -> MetricsServer? {
+    /// Serves metrics and status, if the setup names an address or a socket.
+    ///
+    /// - Parameters:
+    ///   - socket: the path of a socket, instead of the setup's.
+    ///   - token: what other machines must show for the status.
+    package nonisolated func serveMetrics(
+        socket: String?, token: Secret?
+    ) async throws(MetricsServer.Failure) -> MetricsServer? {
         let board = self.board
         return try await MetricsServer.start(
-            on: MetricsListening(address: self.started.metrics), group: MultiThreadedEventLoopGroup.singleton,
+            on: MetricsListening(
+                address: self.started.metrics, socket: socket ?? self.started.statusSocket, token: token),
+            group: MultiThreadedEventLoopGroup.singleton,
             MetricsAnswers(
                 page: { $0.makeSucceededFuture(board.page(at: POSIXClock().wallTime())) },
                 liveness: { $0.makeSucceededVoidFuture() },

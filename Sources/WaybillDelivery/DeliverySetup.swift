@@ -7,7 +7,7 @@ internal import WaybillJSON
 /// The deliveries of one process, as `waybill configuration --deliveries FILE` prints a configuration file: one line of
 /// JSON with every value as a text, `none` for a key that is not set.
 ///
-///     {"data":"/var/lib/waybill","metrics":"none","deliveries":[{"name":"ga4","provider":"ga4","rate":"none",…}],"written":{}}
+///     {"data":"/var/lib/waybill","metrics":"none","status_socket":"none","status_token_file":"none","deliveries":[{"name":"ga4","provider":"ga4","rate":"none",…}],"written":{}}
 ///
 /// The configuration is read by `waybill`, which has its table of keys; `waybill-deliver` has the HTTP client. So each
 /// of them is without the other's libraries, and there is one definition of every key.
@@ -54,16 +54,23 @@ package struct DeliverySetup: Sendable {
     package let data: String
     /// Where metrics are served.
     package let metrics: NetworkAddress?
+    /// The path of a socket where the same is served.
+    package let statusSocket: String?
+    /// The file with the token that other machines must show for the status.
+    package let statusTokenFile: String?
     package let entries: [Entry]
     /// What the file has in place of values from the environment, by the key's path.
     private let written: [String: String]
 
     package init(json bytes: [UInt8]) throws(Failure) {
         guard let json = JSONValue(bytes), let data = json["data"]?.string, let metrics = json["metrics"]?.string,
+            let socket = json["status_socket"]?.string, let tokenFile = json["status_token_file"]?.string,
             let deliveries = json["deliveries"]?.elements
         else { throw Failure(detail: "it is not the expected JSON") }
         self.data = data
         self.metrics = NetworkAddress(metrics)
+        self.statusSocket = socket == "none" ? nil : socket
+        self.statusTokenFile = tokenFile == "none" ? nil : tokenFile
         var entries: [Entry] = []
         for delivery in deliveries { entries.append(try Entry(delivery, data: data)) }
         self.entries = entries
@@ -74,7 +81,7 @@ package struct DeliverySetup: Sendable {
 
     /// What differs in `new`, key by key.
     ///
-    /// - Parameter started: the setup at the start, whose `data` and `metrics` still apply.
+    /// - Parameter started: the setup at the start, whose `data`, `metrics` and `status_…` still apply.
     package func changes(to new: DeliverySetup, started: DeliverySetup) -> [Change] {
         var changes: [Change] = []
         func compare(_ key: String, _ old: String, _ value: String, needsRestart: Bool) {
@@ -83,6 +90,11 @@ package struct DeliverySetup: Sendable {
         }
         compare("deliver.data", started.data, new.data, needsRestart: true)
         compare("deliver.metrics", Self.text(started.metrics), Self.text(new.metrics), needsRestart: true)
+        compare(
+            "deliver.status_socket", started.statusSocket ?? "none", new.statusSocket ?? "none", needsRestart: true)
+        compare(
+            "deliver.status_token_file", started.statusTokenFile ?? "none", new.statusTokenFile ?? "none",
+            needsRestart: true)
         for (index, entry) in new.entries.enumerated() {
             let path = "deliver.deliveries.\(entry.name)"
             guard let oldIndex = self.entries.firstIndex(where: { $0.name == entry.name }) else {

@@ -34,8 +34,11 @@ extension ConfigurationTable {
             "The file with the token that receivers require, read at each connection.")
         ConfigurationKey(
             "metrics", .address, optional: \.metrics, option: "--metrics",
-            example: "127.0.0.1:4392",
-            "Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. 127.0.0.1:4392.")
+            example: "127.0.0.1:\(UsualPort.agent)",
+            """
+            Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. \
+            127.0.0.1:\(UsualPort.agent).
+            """)
         ConfigurationKey(
             "status_socket", .text, optional: \.statusSocket, option: "--status-socket",
             example: "/run/waybill/agent.sock",

@@ -27,8 +27,11 @@ enum ConfigurationTable {
             "The name that agents see; give each receiver another one.")
         ConfigurationKey(
             "metrics", .address, optional: \.metrics, option: "--metrics",
-            example: "127.0.0.1:4391",
-            "Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. 127.0.0.1:4391.")
+            example: "127.0.0.1:\(UsualPort.receiver)",
+            """
+            Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. \
+            127.0.0.1:\(UsualPort.receiver).
+            """)
         ConfigurationKey(
             "status_socket", .text, optional: \.statusSocket, option: "--status-socket",
             example: "/run/waybill/receiver.sock",

@@ -18,7 +18,7 @@ struct DeliverCommand: ParsableCommand {
     var arguments: [String] = []
 
     func run() throws {
-        let program = Self.directory + "waybill-deliver"
+        let program = OwnProgram.directory + "waybill-deliver"
         // Returns only on failure.
         let reason = ChildProcess.withVector([program] + self.arguments) { vector in
             execv(program, vector)
@@ -27,20 +27,5 @@ struct DeliverCommand: ParsableCommand {
         Console.printError(
             "\(program) cannot be run: \(reason); install it next to waybill (swift build --product waybill-deliver)")
         throw ExitCode.badConfiguration
-    }
-
-    /// The directory of this program, with a trailing slash.
-    private static var directory: String {
-        #if canImport(Glibc)
-            let own = withUnsafeTemporaryAllocation(byteCount: Int(PATH_MAX), alignment: 1) { buffer in
-                let room = buffer.bindMemory(to: CChar.self)
-                guard let start = room.baseAddress else { return CommandLine.arguments[0] }
-                let count = readlink("/proc/self/exe", start, room.count)
-                return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : CommandLine.arguments[0]
-            }
-        #else
-            let own = CommandLine.arguments[0]
-        #endif
-        return own.lastIndex(of: "/").map { String(own[...$0]) } ?? ""
     }
 }

@@ -15,6 +15,8 @@ import WaybillSystem
 struct DeliverConfiguration: ConfigurationRoot {
     var dataDirectory = ""
     var metrics: NetworkAddress?
+    var statusSocket: String?
+    var statusTokenFile: String?
     var deliveries: [DeliveryEntry] = []
     /// What the file has in place of values from the environment.
     var writtenTexts: [String: String] = [:]
@@ -26,6 +28,8 @@ struct DeliverConfiguration: ConfigurationRoot {
         JSONWriter.object { json in
             json.member("data", self.dataDirectory)
             json.member("metrics", self.metrics.map { "\($0)" } ?? "none")
+            json.member("status_socket", self.statusSocket ?? "none")
+            json.member("status_token_file", self.statusTokenFile ?? "none")
             json.member("deliveries", objects: self.deliveries) { json, entry in
                 for key in ConfigurationTable.delivery {
                     json.key(text: key.facts.key)
@@ -78,8 +82,18 @@ extension ConfigurationTable {
             "data", .text, \.dataDirectory, required: "the receiver's data directory", example: "/var/lib/waybill",
             "The receiver's data directory, with the exports.")
         ConfigurationKey(
-            "metrics", .address, optional: \.metrics, example: "127.0.0.1:4393",
-            "Serve GET /metrics (Prometheus), /readyz and /status at this address, e.g. 127.0.0.1:4393.")
+            "metrics", .address, optional: \.metrics, example: "127.0.0.1:\(UsualPort.deliver)",
+            """
+            Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. \
+            127.0.0.1:\(UsualPort.deliver).
+            """)
+        ConfigurationKey(
+            "status_socket", .text, optional: \.statusSocket, option: "--status-socket",
+            example: "/run/waybill/deliver.sock",
+            "Serve the same at a UNIX socket, which its owner and group may open; `waybill status` asks there.")
+        ConfigurationKey(
+            "status_token_file", .file, optional: \.statusTokenFile, example: "status.token",
+            "The file with the token that other machines must show for GET /status; without it they get none.")
         ConfigurationKey(
             "deliveries", type: "list of sections", applies: .reload, default: "none", standing: "[]",
             "What to send where; see below.")

@@ -1,4 +1,5 @@
 import WaybillAgent
+import WaybillMetrics
 import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem

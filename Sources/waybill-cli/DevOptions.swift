@@ -34,7 +34,7 @@ struct DevOptions: ParsableArguments {
     @Option(help: "With --expect: how many seconds to wait for the events. (default: until a signal)")
     var `for`: Int?
 
-    static let usualPort = 4390
+    static let usualPort = UsualPort.agents
     private static let seconds = 1...86_400
 
     func check(mask: String?) throws {

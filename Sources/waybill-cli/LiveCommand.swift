@@ -41,7 +41,7 @@ struct LiveCommand: AsyncParsableCommand {
     @OptionGroup var dev: DevOptions
 
     @Option(help: "The address to listen on.")
-    var listen = NetworkAddress(host: "127.0.0.1", port: 4392)
+    var listen = NetworkAddress(host: "127.0.0.1", port: UsualPort.live)
 
     @Option(help: "Another name of this server, which browsers may use.")
     var host: [String] = []

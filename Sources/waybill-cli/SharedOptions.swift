@@ -2,6 +2,7 @@ import ArgumentParser
 import WaybillAgent
 import WaybillConsole
 import WaybillExport
+import WaybillMetrics
 import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem

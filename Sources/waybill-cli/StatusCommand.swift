@@ -14,16 +14,16 @@ import WaybillSystem
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show how receivers and agents are doing.",
+        abstract: "Show how receivers, agents and deliveries are doing.",
         discussion: """
             Examples:
               waybill status
-              waybill status 127.0.0.1:4391 127.0.0.1:4392
+              waybill status 127.0.0.1:4391 127.0.0.1:4393
               waybill status /run/waybill/agent.sock --json
               waybill status collector.example.com:4391 --token-file status.token
 
-            It asks the address of a receiver's or an agent's metrics, or its socket (status_socket), and prints what it
-            says: an agent's files, a receiver's agents, projections and disk. Those with a problem come first.
+            It asks the address of a program's metrics, or its socket (status_socket), and prints what it says: an agent's
+            files, a receiver's agents, projections and disk, the deliveries of a service. Those with a problem come first.
 
             Exit codes: 0 all is well, 1 something is degraded, 2 one is down: it does not answer, or acknowledges nothing.
             """)

@@ -16,8 +16,8 @@ extension StatusPlace: ExpressibleByArgument {
 struct StatusOptions: ParsableArguments {
     @Argument(
         help: """
-            Receivers and agents: the address of their metrics (HOST:PORT), or the path of their socket. (default: the \
-            sockets of the services, else 127.0.0.1:4391 and 127.0.0.1:4392)
+            Receivers, agents and deliveries: the address of their metrics (HOST:PORT), or the path of their socket. \
+            (default: the sockets of the services, else 127.0.0.1:4391, 127.0.0.1:4393 and 127.0.0.1:4394)
             """)
     var addresses: [StatusPlace] = []
 
@@ -25,11 +25,7 @@ struct StatusOptions: ParsableArguments {
     var tokenFile: String?
 
     /// The sockets that the systemd units make.
-    private static let sockets = ["/run/waybill/receiver.sock", "/run/waybill/agent.sock"]
-    /// The addresses that the documentation uses.
-    private static let addresses = [
-        NetworkAddress(host: "127.0.0.1", port: 4391), NetworkAddress(host: "127.0.0.1", port: 4392),
-    ]
+    private static let sockets = ["receiver", "agent", "deliver"].map { "/run/waybill/\($0).sock" }
 
     /// The places to ask, and whether each must answer.
     func places() -> (places: [StatusPlace], areGuessed: Bool) {
@@ -43,7 +39,8 @@ struct StatusOptions: ParsableArguments {
                 return true
             }
         }
-        return sockets.isEmpty ? (Self.addresses.map { .address($0) }, true) : (sockets.map { .socket($0) }, false)
+        guard sockets.isEmpty else { return (sockets.map { .socket($0) }, false) }
+        return (UsualPort.statusAddresses.map { .address($0) }, true)
     }
 
     func token() throws -> Secret? {
@@ -66,7 +63,7 @@ struct StatusAnswer: Sendable {
 
     var failure: String {
         switch self.result {
-        case .success: "its answer is not a status; is it a Waybill receiver or agent of this version?"
+        case .success: "its answer is not a status; is it a Waybill receiver, agent or delivery of this version?"
         case .failure(let failure): failure.description
         }
     }

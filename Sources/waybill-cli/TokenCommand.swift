@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillAgent
 import WaybillConsole
+import WaybillMetrics
 import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem

@@ -36,7 +36,7 @@ enum ConfigurationReader {
     private static let byteCountMax = 16 << 20
 
     static func read(_ path: String) throws(Failure) -> DeliverySetup {
-        let output = try Self.output(of: Self.directory + "waybill", ["configuration", "--deliveries", path])
+        let output = try Self.output(of: OwnProgram.directory + "waybill", ["configuration", "--deliveries", path])
         guard let output else { throw .problems(path: path) }
         do throws(DeliverySetup.Failure) {
             return try DeliverySetup(json: output)
@@ -86,20 +86,5 @@ enum ConfigurationReader {
                 Darwin.read(descriptor, bytes.baseAddress, bytes.count)
             #endif
         }
-    }
-
-    /// The directory of this program, with a trailing slash.
-    private static var directory: String {
-        #if canImport(Glibc)
-            let own = withUnsafeTemporaryAllocation(byteCount: Int(PATH_MAX), alignment: 1) { buffer in
-                let room = buffer.bindMemory(to: CChar.self)
-                guard let start = room.baseAddress else { return CommandLine.arguments[0] }
-                let count = readlink("/proc/self/exe", start, room.count)
-                return count > 0 ? String(decoding: buffer[..<count], as: UTF8.self) : CommandLine.arguments[0]
-            }
-        #else
-            let own = CommandLine.arguments[0]
-        #endif
-        return own.lastIndex(of: "/").map { String(own[...$0]) } ?? ""
     }
 }

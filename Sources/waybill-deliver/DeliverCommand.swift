@@ -44,6 +44,9 @@ struct DeliverCommand: AsyncParsableCommand {
     @Option(help: "A configuration file (YAML) whose section deliver: names every delivery; SIGHUP reloads it.")
     var config: String?
 
+    @Option(help: "With --config: serve metrics and status at this UNIX socket instead of the file's.")
+    var statusSocket: String?
+
     @Option(help: "A receiver's data directory.")
     var data: String?
 
@@ -104,6 +107,7 @@ struct DeliverCommand: AsyncParsableCommand {
             }
             return
         }
+        guard self.statusSocket == nil else { throw ValidationError("--status-socket requires --config") }
         guard self.data != nil, self.provider != nil else {
             throw ValidationError("name the data directory and the export with --data and --provider, or --config FILE")
         }
@@ -127,7 +131,7 @@ struct DeliverCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if let config { return try await ServiceRun.run(config, log: self.log) }
+        if let config { return try await ServiceRun.run(config, statusSocket: self.statusSocket, log: self.log) }
         var configuration = DeliveryConfiguration(dataDirectory: self.data ?? "", provider: try self.deliverable())
         configuration.env = self.env
         configuration.region = self.region

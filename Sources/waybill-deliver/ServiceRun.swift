@@ -11,22 +11,27 @@ import WaybillSystem
 ///     SIGHUP ─▶ the file is read again ─▶ the service applies what changed; a file with problems changes nothing
 ///     SIGTERM, SIGINT ─▶ requests in flight are waited for, then it ends
 enum ServiceRun {
-    static func run(_ path: String, log: LogOptions) async throws {
+    static func run(_ path: String, statusSocket: String?, log: LogOptions) async throws {
         let logger = Console.logger("deliver", level: log.logLevel)
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let service: DeliveryService
         let count: Int
+        let tokenFile: String?
         do throws(ConfigurationReader.Failure) {
             let setup = try ConfigurationReader.read(path)
             service = DeliveryService(setup, software: "waybill/\(packageVersion)", logger: logger)
             count = setup.entries.count
+            tokenFile = setup.statusTokenFile
         } catch {
             Console.printError("\(error)")
             throw ExitCode.badConfiguration
         }
         let metrics: MetricsServer?
         do {
-            metrics = try await service.serveMetrics()
+            metrics = try await service.serveMetrics(socket: statusSocket, token: try Self.token(tokenFile))
+        } catch let error as TokenFile.Failure {
+            Console.printError("\(error)")
+            throw ExitCode.badConfiguration
         } catch {
             Console.printError("\(error)")
             throw ExitCode.files
@@ -51,6 +56,12 @@ enum ServiceRun {
         }
         metrics?.stop()
         logger.notice("stopped")
+    }
+
+    /// The token in a file; `nil` without a file.
+    private static func token(_ path: String?) throws(TokenFile.Failure) -> Secret? {
+        guard let path else { return nil }
+        return try TokenFile(path: path).read(on: POSIXFileSystem())
     }
 
     private static func reload(_ path: String, _ service: DeliveryService, _ logger: Logger) async {

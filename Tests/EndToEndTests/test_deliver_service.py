@@ -1,18 +1,23 @@
 """`waybill deliver --config`: all deliveries of a file in one process; one provider's trouble is no other's."""
 
 import json
+import pathlib
 import random
 import shutil
 import signal
+import stat
+import tempfile
 import time
 import urllib.request
 
+import health
 from harness import free_port, patience, run, until
 from providers import FalseProvider
 from scale import SEED, amount
 from test_deliver import BY_PROVIDER, FAULTS, DeliverTest, Exports, environment, parts
 
 setUpModule, tearDownModule = Exports.open, Exports.close
+TOKEN = "a-token-that-is-long-enough"
 KILLS = amount("WAYBILL_KILLS", 6, 20)
 
 
@@ -163,6 +168,51 @@ class TroubleTests(ServiceTest):
         self.assertIn("configure the export", texts["posthog"])
         self.assertIn(str(keys), texts["segment"])
         self.assertEqual(service.stop(), 0)
+
+
+class StatusTests(ServiceTest):
+    def test_it_answers_at_a_socket_and_elsewhere_with_a_token(self):
+        """As receiver and agent do: the socket of the command line precedes the file's."""
+        self.exports("mixpanel")
+        server = self.server("mixpanel", poison=False)
+        self.write({"provider": "mixpanel", "endpoint": server.address})
+        token = self.site.root / "status.token"
+        token.write_text(TOKEN + "\n")
+        # A socket's path has at most 107 bytes.
+        folder = tempfile.TemporaryDirectory(prefix="wb")
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "deliver.sock"
+        text = self.config.read_text()
+        self.config.write_text(text.replace(
+            "  deliveries:", f"  status_socket: {path}\n  status_token_file: {token}\n  deliveries:"))
+        service = self.start()
+        until(lambda: self.is_delivered("mixpanel"), 60)
+        code, output = health.shown(path)
+        self.assertEqual((code, "mixpanel" in "\n".join(output)), (0, True), output)
+        self.assertEqual(stat.filemode(path.stat().st_mode), "srw-rw----")
+        away = {"Host": "collector.example.com"}
+        self.assertEqual(health.ask(self.metrics, headers=away)[0], 401)
+        self.assertEqual(health.ask(self.metrics, headers={**away, "Authorization": "Bearer " + TOKEN})[0], 200)
+        self.assertEqual(health.ask(self.metrics, "/livez")[0], 200)
+        self.config.write_text(self.config.read_text().replace(str(path), str(path) + "2"))
+        service.child.send_signal(signal.SIGHUP)
+        service.until_logged("a changed key needs a restart")
+        self.assertIn("deliver.status_socket", service.log())
+        self.assertEqual(service.stop(), 0)
+        self.assertFalse(path.exists())
+        self.assertNotIn(TOKEN, service.log())
+        other = path.with_name("other.sock")
+        service = self.site.start(
+            "deliver", "--config", self.config, "--status-socket", other, log="deliver.log", env=environment())
+        until(lambda: health.ask(other), 30, "the service answers")
+        self.assertFalse(pathlib.Path(str(path) + "2").exists())
+        self.assertEqual(service.stop(), 0)
+        token.write_text("short\n")
+        refused = run("deliver", "--config", self.config, env=environment())
+        self.assertEqual(refused.returncode, 78)
+        self.assertIn(b"fewer than 16 bytes", refused.stderr)
+        alone = run("deliver", "--data", self.data, "--provider", "mixpanel", "--status-socket", other, env=environment())
+        self.assertEqual(alone.returncode, 64)
 
 
 class ReloadTests(ServiceTest):

@@ -89,8 +89,8 @@ import WaybillMetrics
             "open":0,"problems":[]}]}
             """)
         #expect(
-            StatusView().lines(of: document, at: "127.0.0.1:4393").map(\.text) == [
-                "deliver deliveries (waybill/0.1.0) at 127.0.0.1:4393: degraded, up 1 min",
+            StatusView().lines(of: document, at: "127.0.0.1:4394").map(\.text) == [
+                "deliver deliveries (waybill/0.1.0) at 127.0.0.1:4394: degraded, up 1 min",
                 "! provider-waiting: segment: 503", "1,205 events sent", "",
                 "DELIVERY  PROVIDER  STATE         SENT  REFUSED  WAITING  OPEN  OLDEST  ACCEPTED",
                 "segment   segment   backing-off  1,200        4       80    12    41 s  30 s ago",

@@ -109,7 +109,7 @@ import WaybillSystem
             return "{" + members.map { "\"\($0.key)\":\"\($0.value)\"" }.joined(separator: ",") + "}"
         }
         return Array(
-            "{\"data\":\"\(data)\",\"metrics\":\"none\",\"deliveries\":[\(list.joined(separator: ","))],\"written\":{}}"
+            "{\"data\":\"\(data)\",\"metrics\":\"none\",\"status_socket\":\"none\",\"status_token_file\":\"none\",\"deliveries\":[\(list.joined(separator: ","))],\"written\":{}}"
                 .utf8)
     }
 

@@ -1,5 +1,6 @@
 import Testing
 import WaybillAgent
+import WaybillMetrics
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTail

@@ -1,6 +1,6 @@
 package import WaybillSystem
 
-/// A file with the token that an agent shows; read at each connection, so that a new token needs no restart.
+/// A file with a token: the one that an agent shows, read at each connection, or the one that `GET /status` asks for.
 package struct TokenFile: Hashable, Sendable {
     /// Shorter tokens could be guessed.
     package static let byteCountMin = 16
@@ -56,13 +56,5 @@ package struct TokenFile: Hashable, Sendable {
             throw .tooShort(source: source)
         }
         return token
-    }
-}
-
-extension AgentConfiguration {
-    /// The token to show now; `nil` for none.
-    package func presentToken(on files: some FileSystem) throws(TokenFile.Failure) -> Secret? {
-        guard let tokenFile else { return self.token }
-        return try TokenFile(path: tokenFile).read(on: files)
     }
 }

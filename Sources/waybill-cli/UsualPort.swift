@@ -1,0 +1,20 @@
+import WaybillSystem
+
+/// The ports that Waybill's programs use unless they are told otherwise, and those of examples; no two are equal.
+enum UsualPort {
+    /// Where a receiver takes agents.
+    static let agents = 4390
+    /// Metrics and status of a receiver.
+    static let receiver = 4391
+    /// The page of `waybill live`.
+    static let live = 4392
+    /// Metrics and status of an agent.
+    static let agent = 4393
+    /// Metrics and status of `waybill deliver --config`.
+    static let deliver = 4394
+
+    /// The addresses at which `waybill status` asks where there are no sockets.
+    static var statusAddresses: [NetworkAddress] {
+        [Self.receiver, Self.agent, Self.deliver].map { NetworkAddress(host: "127.0.0.1", port: $0) }
+    }
+}
