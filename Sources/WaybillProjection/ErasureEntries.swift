@@ -4,10 +4,10 @@ internal import WaybillSystem
 /// What the two copies of the record of erasures say together.
 ///
 ///     state/erasures      archive/_erasures     taken
-///     whole               any                   the first, and whoever only the second names
-///     not whole, missing  whole                 the second, and whoever is in whole commits of the first
+///     whole               any                   the first, and the people that only the second names
+///     not whole, missing  whole                 the second, and the people in whole commits of the first
 ///     missing             missing               nothing: no one was erased
-///     otherwise                                 nothing is read: whoever was erased would come back
+///     otherwise                                 nothing is read: erased people would come back
 ///
 /// A copy is whole if it ends with a commit and every checksum is right. Copies differ after a crash, and where `state`
 /// and the archive come from different backups: a person that one of them names stays erased.
@@ -69,7 +69,7 @@ struct ErasureEntries {
             {
                 continue
             }
-            // An older file knows fewer people, but whoever it names was erased.
+            // An older file knows fewer people, but those that it names were erased.
             let entries = image?.entries ?? [:]
             if case .damaged(let newer, let byteCount) = damaged {
                 damaged = .damaged(entries.merging(newer) { _, newer in newer }, byteCount: byteCount)

@@ -111,7 +111,7 @@ extension Eraser {
         if try self.files.status(at: aside) != nil { self.report.setAside = try self.files.list(aside).sorted() }
     }
 
-    /// Finds the ids of the person's events that lines of others have, too: after a mistake of whoever wrote them.
+    /// Finds the ids of the person's events that lines of others have, too: a mistake of the program that wrote them.
     private mutating func findSharedIDs(
         _ index: ArchiveIndex<Files>, _ people: ErasedPeople
     ) throws(FileSystemError) {
