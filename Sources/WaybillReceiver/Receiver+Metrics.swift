@@ -14,7 +14,12 @@ extension Receiver {
             token: self.configuration.statusToken)
         let (shared, telemetry) = (status.shared, self.telemetry)
         let answers = MetricsAnswers(
-            page: { $0.makeSucceededFuture(telemetry.page(shared, journalEnd: status.feed.end)) },
+            page: { eventLoop in
+                // The next scrape has what this one makes it count.
+                _ = status.usage.measure(on: eventLoop)
+                return eventLoop.makeSucceededFuture(
+                    telemetry.page(shared, journalEnd: status.feed.end, status.usage.last))
+            },
             // Agents are served on all of them.
             liveness: { eventLoop in
                 EventLoopFuture.andAllSucceed(group.makeIterator().map { $0.submit {} }, on: eventLoop)
