@@ -168,6 +168,9 @@ extension Pump where Hints: ~Copyable {
         self.phase = .ready
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
+        // A clock may claim anything.
+        let (skew, isOverflow) = now.wall.milliseconds.subtractingReportingOverflow(ready.milliseconds)
+        self.clockSkew = isOverflow ? nil : .milliseconds(skew)
         self.unreadySince = nil
         self.lastFailure = nil
         self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
@@ -338,6 +341,13 @@ extension Pump where Hints: ~Copyable {
         }
         self.telemetry.disconnected(reason: reason)
         self.lastFailure = reason
+        self.endConnection()
+        let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
+        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + wait)
+    }
+
+    /// Ends the connection, if there is one; what was on its way is sent again.
+    mutating func endConnection() {
         self.inFlightSince = nil
         self.link?.close()
         self.link = nil
@@ -351,8 +361,6 @@ extension Pump where Hints: ~Copyable {
         self.pausedUntil = nil
         self.receiver = nil
         self.unansweredPing = nil
-        let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
-        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + wait)
         self.tail.connectionLost()
     }
 

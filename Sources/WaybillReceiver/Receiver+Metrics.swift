@@ -11,7 +11,7 @@ extension Receiver {
     ) async throws(Failure) -> MetricsServer? {
         let listening = MetricsListening(
             address: self.configuration.metrics, socket: self.configuration.statusSocket,
-            token: self.configuration.statusToken)
+            token: self.statusToken)
         let (shared, telemetry) = (status.shared, self.telemetry)
         let answers = MetricsAnswers(
             page: { eventLoop in

@@ -40,9 +40,9 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     let files: Files
     let agent: AgentName
-    let sources: [SourceConfiguration]
-    let patterns: [[GlobPattern]]
-    private(set) var limits: TailLimits
+    var sources: [SourceConfiguration]
+    var patterns: [[GlobPattern]]
+    var limits: TailLimits
     let quarantineDirectory: String
 
     var registry: StateLog<Files>
@@ -103,19 +103,13 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         fileSystem: Files, registry: consuming StateLog<Files>, agent: AgentName, sources: [SourceConfiguration],
         quarantineDirectory: String, limits: TailLimits = TailLimits()
     ) {
-        precondition(limits.lineByteCountMax > 0 && limits.openFileCountMax > 0, "limits are positive")
-        precondition(Set(sources.map(\.name)).count == sources.count, "two sources have the same name")
+        Self.check(sources, limits)
         self.files = fileSystem
         self.agent = agent
         self.sources = sources
         self.limits = limits
         self.quarantineDirectory = quarantineDirectory
-        self.patterns = sources.map { source in
-            switch source.kind {
-            case .spool(let directory): [GlobPattern(Path.join(directory, "*.ndjson"))]
-            case .files(let patterns): patterns.map { GlobPattern($0) }
-            }
-        }
+        self.patterns = sources.map(\.patterns)
         var recovery = TailRecovery()
         var receivers: [KnownReceivers.Entry] = []
         var usedOrdinals: Set<Int> = []
