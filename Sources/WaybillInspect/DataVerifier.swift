@@ -40,7 +40,8 @@ package struct DataVerifier<Files: FileSystem> {
     /// Sealed files by the path that they had while open.
     var sealedFiles: [String: DayManifest.File] = [:]
     private(set) var isInUse = false
-    private var newFileCount = 0
+    /// How many files are not in their checkpoint yet, by projection.
+    private var newFileCounts: [String: Int] = [:]
     /// Files with bytes that a crash may have left after the end that the checkpoint states.
     var unfinishedFileCount = 0
     private var lastSegment: String?
@@ -84,8 +85,8 @@ package struct DataVerifier<Files: FileSystem> {
         self.verifyExports(exports, archive: archive)
         self.verifyState(except: ["archive"] + names.filter { $0.hasPrefix("export-") })
         self.lookForStrays()
-        if self.newFileCount > 0 {
-            self.report.note("\(self.newFileCount) files are newer than the checkpoint and are not verified")
+        for (projection, count) in self.newFileCounts.sorted(by: { $0.key < $1.key }) {
+            self.report.note("\(projection): files that are newer than the checkpoint and are not verified: \(count)")
         }
         if self.unfinishedFileCount > 0 {
             self.report.note(
@@ -109,7 +110,8 @@ package struct DataVerifier<Files: FileSystem> {
     /// While a receiver runs, the file belongs to the next checkpoint. A crash leaves files of that kind as well.
     mutating func unknown(_ path: String, _ position: Int) {
         if self.isInUse || self.isBehind(position) {
-            self.newFileCount += 1
+            let depth = path.hasPrefix("exports/") ? 2 : 1
+            self.newFileCounts[path.split(separator: "/").prefix(depth).joined(separator: "/"), default: 0] += 1
         } else {
             self.report.add(
                 Problem(

@@ -206,7 +206,9 @@ struct PeopleCount {
     func counts() -> [UInt32: Int] {
         var counts: [UInt32: Int] = [:]
         var last: UInt64?
-        for pair in self.pairs.sorted() where pair != last {
+        var pairs = self.pairs
+        pairs.sortByDigits()
+        for pair in pairs where pair != last {
             counts[UInt32(truncatingIfNeeded: pair >> 32), default: 0] += 1
             last = pair
         }

@@ -166,16 +166,26 @@ extension [EventRow] {
     ///
     /// - Parameter isBefore: the order of two places with the same time.
     func inOrder(_ places: [Int32], _ isBefore: (Int32, Int32) -> Bool) -> [Int32] {
-        var keys = places.map { (time: self[Int($0)].time, place: $0) }
-        keys.sort { $0.time < $1.time }
+        let times = places.lazy.map { self[Int($0)].time }
+        let range = (times.max() ?? 0).subtractingReportingOverflow(times.min() ?? 0)
+        guard let first = times.min(), !range.overflow, range.partialValue <= UInt32.max else {
+            return places.sorted { a, b in
+                let (left, right) = (self[Int(a)].time, self[Int(b)].time)
+                return left == right ? isBefore(a, b) : left < right
+            }
+        }
+        // Milliseconds of seven weeks, and a place.
+        var keys = places.map { UInt64(self[Int($0)].time - first) << 32 | UInt64($0) }
+        keys.sortByDigits()
+        var order = keys.map { Int32(truncatingIfNeeded: $0) }
         var start = 0
         while start < keys.count {
             var end = start + 1
-            while end < keys.count, keys[end].time == keys[start].time { end += 1 }
-            if end > start + 1 { keys[start..<end].sort { isBefore($0.place, $1.place) } }
+            while end < keys.count, keys[end] >> 32 == keys[start] >> 32 { end += 1 }
+            if end > start + 1 { order[start..<end].sort(by: isBefore) }
             start = end
         }
-        return keys.map(\.place)
+        return order
     }
 }
 

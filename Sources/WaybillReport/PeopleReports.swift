@@ -237,7 +237,7 @@ extension Analysis {
             let pair = UInt64(row.person) << 32 | UInt64(UInt32(bitPattern: row.day))
             if pairs.last != pair { pairs.append(pair) }
         }
-        pairs.sort()
+        pairs.sortByDigits()
         let widths = [1, 7, count]
         // Differences of the numbers of people from day to day.
         var changes = [[Int]](repeating: [Int](repeating: 0, count: self.range.count + 1), count: widths.count)

@@ -91,7 +91,8 @@ enum HandshakeFuzz {
         let json = Array(input.dropFirst().prefix { $0 != 0x0A })
         let line = Array(word.utf8) + json + [0x0A]
         let isASCII = json.allSatisfy { 0x20...0x7E ~= $0 } && !json.isEmpty
-        let reference = isASCII ? ReferenceJSON(json) : nil
+        let isShort = line.count <= ProtocolLimits.messageByteCountMax
+        let reference = isASCII && isShort ? ReferenceJSON(json) : nil
         let expected = reference.flatMap { Self.message(word, $0) }
         let outcome = MessageFuzz.decode(line)
         if let expected {
@@ -124,6 +125,7 @@ enum HandshakeFuzz {
             let agent = Self.name(json["agent"]), 1...128 ~= agent.utf8.count,
             let instance = Self.name(json["instance"]), 1...64 ~= instance.utf8.count,
             let token = Self.optional(json["token"]), let key = Self.optional(json["key"]),
+            let software = Self.optional(json["software"]), let time = Self.optionalInteger(json["time"]),
             let encodings = Self.all(json["accept"]?.elements, \.text)
         else { return nil }
         if let key {
@@ -131,7 +133,8 @@ enum HandshakeFuzz {
             guard digits, key.utf8.count == 22, let last = key.last, "AQgw".contains(last) else { return nil }
         }
         return Hello(
-            versions: versions, agent: agent, instance: instance, token: token, key: key, encodings: encodings)
+            versions: versions, agent: agent, instance: instance, token: token, key: key, encodings: encodings,
+            software: software, milliseconds: time.map { Int64($0) })
     }
 
     /// A text without control characters and without what stands for a lone surrogate.
@@ -229,6 +232,13 @@ enum HandshakeFuzz {
         case nil, .null: .some(nil)
         case .string: .some(json?.text)
         default: nil
+        }
+    }
+
+    private static func optionalInteger(_ json: ReferenceJSON?) -> UInt64?? {
+        switch json {
+        case nil, .null: .some(nil)
+        default: json?.integer.map { .some($0) }
         }
     }
 
