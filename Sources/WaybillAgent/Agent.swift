@@ -15,11 +15,14 @@ package final class Agent: Service {
     let configuration: AgentConfiguration
     let telemetry: AgentTelemetry
     private let result = Lock<AgentOutcome?>(nil)
+    /// What a reload replaces.
+    let live: AgentLive
 
     package init(configuration: AgentConfiguration, logger: Logger, manager: ServiceManager = .none) {
         precondition(!configuration.receivers.isEmpty, "an agent needs a receiver")
         self.configuration = configuration
         self.telemetry = AgentTelemetry(logger: logger, manager: manager)
+        self.live = AgentLive(configuration)
     }
 
     /// How the run ended; `nil` while it runs.
@@ -35,7 +38,9 @@ package final class Agent: Service {
             let tls = try self.configuration.tls.map { configuration throws(TLSSetupError) in
                 try TLSClient(configuration)
             }
-            outcome = await self.serve(Network(group: group, attempts: attempts, tls: tls))
+            self.live.tls.withLock { $0 = tls }
+            self.live.rememberToken(of: self.configuration)
+            outcome = await self.serve(Network(group: group, attempts: attempts))
         } catch {
             outcome = .unsecurable(error)
         }
@@ -55,7 +60,6 @@ package final class Agent: Service {
     private struct Network {
         let group: any EventLoopGroup
         let attempts: ConnectionAttempts
-        let tls: TLSClient?
     }
 
     private var quarantine: String { Path.join(self.configuration.stateDirectory, "quarantine") }
@@ -86,8 +90,8 @@ package final class Agent: Service {
     }
 
     /// Creates the spools that a group shares, so that apps of other users find them.
-    private func createSharedSpools() throws(FileSystemError) {
-        for source in self.configuration.sources {
+    func createSharedSpools(_ configuration: AgentConfiguration) throws(FileSystemError) {
+        for source in configuration.sources {
             guard let name = source.group, let spool = source.spool else { continue }
             guard let group = UserGroup(named: name) else {
                 throw FileSystemError("findGroup", path: name, errno: Errno.noEntry)
@@ -100,7 +104,7 @@ package final class Agent: Service {
         do throws(FileSystemError) {
             let inbox = try PumpInbox()
             let lock = try self.prepareState()
-            try self.createSharedSpools()
+            try self.createSharedSpools(self.configuration)
             defer { POSIXFileSystem().close(lock) }
             return await self.serve(inbox, network)
         } catch {
@@ -116,6 +120,7 @@ package final class Agent: Service {
         } catch {
             return .unmeasurable(error)
         }
+        self.live.inbox.withLock { $0 = inbox }
         let outcome = await self.pump(inbox, network)
         server?.stop()
         inbox.close()
@@ -153,30 +158,23 @@ package final class Agent: Service {
                 path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)
-            let sources = configuration.sources.enumerated().map { index, source in
-                SourceConfiguration(
-                    name: source.registryName(index), kind: source.files, followsLinks: source.followsLinks)
-            }
             let tail = Tail(
-                fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
+                fileSystem: files, registry: registry, agent: configuration.name, sources: configuration.tailSources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
             self.telemetry.registryEntriesUnreadable(tail.recovery.unreadableKeys)
-            let compressor = BatchCompressor(
-                threadCount: configuration.compressionThreadCount, level: configuration.compressionLevel,
-                rawByteCountMax: configuration.rawByteCountMax
-            ) { inbox.post(.bufferFreed, generation: 0) }
-            let workers = compressor.start()
-            defer {
-                compressor.close()
-                for worker in workers { worker.join() }
-            }
+            let live = self.live
+            let compression = Compression(configuration, inbox)
+            live.compression.withLock { $0 = compression }
+            defer { live.compression.withLock { $0 }?.end() }
             var pump = Pump(
                 configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(),
-                buffers: compressor, clock: POSIXClock(), telemetry: self.telemetry, seed: SystemRandom.seed()
+                buffers: compression.compressor, clock: POSIXClock(), telemetry: self.telemetry,
+                seed: SystemRandom.seed()
             ) {
-                Link(
-                    to: $0, group: network.group, attempts: network.attempts, tls: network.tls,
-                    compressor: compressor, inbox: inbox, generation: $1)
+                let present = live.compression.withLock { $0 } ?? compression
+                return Link(
+                    to: $0, group: network.group, attempts: network.attempts, tls: live.tls.withLock { $0 },
+                    compressor: present.compressor, inbox: inbox, generation: $1)
             }
             var trimmedTurnoverCount = 0
             self.telemetry.ready(configuration.receivers)
@@ -202,18 +200,5 @@ package final class Agent: Service {
         } catch {
             return .failed(error)
         }
-    }
-}
-
-extension AgentSource {
-    /// The source's name in the registry: its index and its pattern, with spaces escaped.
-    package func registryName(_ index: Int) -> String {
-        let text =
-            switch self.files {
-            case .spool(let directory): directory
-            case .files(let patterns): patterns.joined(separator: ",")
-            }
-        let escaped = String(decoding: text.utf8.map { $0 > 0x20 && $0 < 0x7F ? $0 : UInt8(ascii: "_") }, as: UTF8.self)
-        return "\(index):\(escaped)"
     }
 }

@@ -136,6 +136,8 @@ package struct AgentConfiguration: Sendable {
     /// Whether a run counts the lines that became durable, and those in its spools that are not; this reads what is
     /// left.
     package var countsLines = false
+    /// For each key with a value from the environment, the text that the file contains.
+    package var writtenTexts: [String: String] = [:]
     /// Called now and then, with `--once`, with the bytes sent and the total bytes.
     package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
@@ -144,6 +146,13 @@ package struct AgentConfiguration: Sendable {
         self.stateDirectory = stateDirectory
         self.receivers = receivers
         self.sources = sources
+    }
+
+    /// Takes the name of another configuration, and its key.
+    mutating func keepIdentity(of other: AgentConfiguration) {
+        self.name = other.name
+        self.deviceKey = other.deviceKey
+        self.usesDeviceKey = other.usesDeviceKey
     }
 
     /// Takes the name that a key proves.
@@ -263,6 +272,10 @@ package struct AgentStanding: Hashable, Sendable {
     package var disputedStreamCount = 0
     /// What is kept of what was shipped, and in the quarantine, as of the last look.
     package var kept = KeptFiles()
+    /// How long the oldest whole line that is not acknowledged has waited, at most.
+    package var oldestUnacked = Duration.zero
+    /// How far this machine's clock was ahead of the receiver's at the last connection; `nil` before the first.
+    package var clockSkew: Duration?
     /// How many paths were refused since the start, by reason.
     package var refusals: [FileRefusal: Int] = [:]
     /// Foreign files that are shipped although they are probably no NDJSON, since the start.

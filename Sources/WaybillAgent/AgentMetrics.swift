@@ -1,5 +1,8 @@
 internal import NIOCore
 internal import WaybillMetrics
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTLS
 internal import WaybillTail
 
 /// The agent's metrics; `Protocol/metrics.md` describes each.
@@ -17,9 +20,15 @@ extension Agent {
     ) async throws(MetricsServer.Failure) -> MetricsServer? {
         let configuration = self.configuration
         let listening = MetricsListening(
-            address: configuration.metrics, socket: configuration.statusSocket, token: configuration.statusToken)
+            address: configuration.metrics, socket: configuration.statusSocket, token: self.live.statusToken)
         let answers = MetricsAnswers(
-            page: { Self.ask(inbox, $0) { .standing($0) }.map(\.page) },
+            page: { eventLoop in
+                Self.ask(inbox, eventLoop) { .standing($0) }.map { standing in
+                    var page = standing.page
+                    self.addOwn(to: &page)
+                    return page
+                }
+            },
             liveness: { eventLoop in
                 Self.ask(inbox, eventLoop) { reply in .life { reply($0 ? () : nil) } }
             },
@@ -30,6 +39,22 @@ extension Agent {
         guard let server = try await MetricsServer.start(on: listening, group: group, answers) else { return nil }
         for place in server.places { self.telemetry.metricsServed(on: place) }
         return server
+    }
+
+    /// Adds what the pump does not know.
+    private func addOwn(to page: inout MetricsPage) {
+        page.addBuild(self.configuration.software, protocol: LineProtocol.versions)
+        if let expiry = self.live.tls.withLock({ $0?.expiry }) {
+            page.add(
+                "waybill_agent_tls_certificate_expiry_seconds", .gauge,
+                "When the agent's certificate expires, since 1970.", Int(expiry.milliseconds / 1000))
+        }
+        let reloads = self.live.reloads.withLock { $0 }
+        page.add("waybill_agent_reloads_total", .counter, "Configurations reloaded on SIGHUP.") { family in
+            family.sample(reloads.taken, [("outcome", "taken")])
+            family.sample(reloads.partial, [("outcome", "partial")])
+            family.sample(reloads.refused, [("outcome", "refused")])
+        }
     }
 
     /// Asks the pump; fails once it has ended.
@@ -107,6 +132,12 @@ extension AgentStanding {
 
     private func addReceivers(to page: inout MetricsPage) {
         page.add(
+            "waybill_agent_clock_skew_seconds", .gauge,
+            "How far this machine's clock was ahead of the receiver's when it connected last."
+        ) { family in
+            if let skew = self.clockSkew { family.sample(skew / .seconds(1)) }
+        }
+        page.add(
             "waybill_agent_unknown_receivers_total", .counter, "Receivers that were met for the first time.",
             self.summary.unknownReceiverCount)
         page.add(
@@ -156,6 +187,10 @@ extension AgentStanding {
         page.add(
             "waybill_agent_in_flight_bytes", .gauge, "Bytes sent and not yet acknowledged.",
             self.inFlightByteCount)
+        page.add(
+            "waybill_agent_oldest_unacked_seconds", .gauge,
+            "How long the oldest whole line that is not acknowledged has waited, at most."
+        ) { $0.sample(self.oldestUnacked / .seconds(1)) }
         page.add(
             "waybill_agent_skipped_bytes_total", .counter, "Bytes skipped: lines too long, torn ends of segments.",
             self.summary.skippedByteCount)

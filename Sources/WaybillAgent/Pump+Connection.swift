@@ -181,6 +181,9 @@ extension Pump where Hints: ~Copyable {
         self.phase = .ready
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
+        // A clock may claim anything.
+        let (skew, isOverflow) = now.wall.milliseconds.subtractingReportingOverflow(ready.milliseconds)
+        self.clockSkew = isOverflow ? nil : .milliseconds(skew)
         self.unreadySince = nil
         self.lastFailure = nil
         self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
@@ -350,6 +353,20 @@ extension Pump where Hints: ~Copyable {
             return self.link = nil
         }
         self.lastFailure = reason
+        let alone = self.endConnection()
+        let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
+        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + wait)
+        self.telemetry.disconnected(
+            AgentTelemetry.Disconnection(
+                reason: reason, address: self.address, alone: alone,
+                waitingByteCount: self.standing.pendingByteCount, retryingIn: wait))
+    }
+
+    /// Ends the connection, if there is one; what was on its way is sent again.
+    ///
+    /// - Returns: how long no receiver has been ready.
+    @discardableResult
+    mutating func endConnection() -> Duration {
         self.silence.reset()
         self.inFlightSince = nil
         self.link?.close()
@@ -366,13 +383,8 @@ extension Pump where Hints: ~Copyable {
         self.pausedUntil = nil
         self.receiver = nil
         self.unansweredPing = nil
-        let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
-        self.phase = .disconnected(retryAt: now + wait)
-        self.telemetry.disconnected(
-            AgentTelemetry.Disconnection(
-                reason: reason, address: self.address, alone: now - alone,
-                waitingByteCount: self.standing.pendingByteCount, retryingIn: wait))
         self.tail.connectionLost()
+        return now - alone
     }
 
     mutating func send(_ message: Message) {

@@ -69,7 +69,7 @@ extension Pump where Hints: ~Copyable {
     var standing: AgentStanding {
         var standing = AgentStanding()
         standing.summary = self.summary
-        standing.summary.wireByteCount = self.buffers.wireByteCount
+        standing.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
         standing.isStalled = self.isStalled
@@ -79,10 +79,17 @@ extension Pump where Hints: ~Copyable {
         standing.summary.unreadableFileCount = self.tail.unreadable.count
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount
+        standing.clockSkew = self.clockSkew
+        let now = self.now
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)
             standing.streamCount += 1
-            standing.pendingByteCount += max(0, position.byteCount - position.acked)
+            guard position.byteCount > position.acked else { continue }
+            standing.pendingByteCount += position.byteCount - position.acked
+            // Half a line may wait for ever.
+            let isUnfinished = position.isDrained && position.cursor <= position.acked
+            guard !isUnfinished else { continue }
+            standing.oldestUnacked = max(standing.oldestUnacked, self.lag(of: stream, position, now))
         }
         return standing
     }
@@ -96,7 +103,7 @@ extension Pump where Hints: ~Copyable {
         self.summary.unreadableFileCount = self.tail.unreadable.count
         self.summary.refusedFileCount = self.tail.refusals.values.reduce(0, +)
         self.summary.disputedStreamCount = self.disputes.count
-        self.summary.wireByteCount = self.buffers.wireByteCount
+        self.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
         self.summary.lastFailure = self.lastFailure ?? (self.phase == .ready ? nil : Self.silence)
         // A round that needed no receiver has just seen that nothing is left.

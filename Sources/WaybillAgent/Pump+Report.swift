@@ -9,6 +9,7 @@ extension Pump where Hints: ~Copyable {
         case .life(let reply): reply(true)
         case .standing(let reply): reply(self.standing)
         case .report(let reply): reply(self.report())
+        case .reload(let reload): reload.reply(self.reload(reload))
         }
     }
 
@@ -119,7 +120,7 @@ extension Pump where Hints: ~Copyable {
 
     /// How long the oldest byte that is not acknowledged has waited: as noted, else since the file was written last, or
     /// for as long as no receiver was there.
-    private func lag(of key: StreamKey, _ position: StreamPosition, _ now: TailTime) -> Duration {
+    func lag(of key: StreamKey, _ position: StreamPosition, _ now: TailTime) -> Duration {
         if let since = self.lags.since(key) { return max(.zero, now.monotonic - since) }
         let written = Duration.nanoseconds(now.wall.milliseconds * 1_000_000 - position.modified)
         let alone = self.unreadySince.map { now.monotonic - $0 } ?? .zero

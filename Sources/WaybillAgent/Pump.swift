@@ -22,7 +22,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         case ready
     }
 
-    let configuration: AgentConfiguration
+    var configuration: AgentConfiguration
     let files: Files
     let connect: Connect
     let clock: any SystemClock
@@ -33,7 +33,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var hints: Hints
     var session = SenderSession()
     var streams = StreamNumbers()
-    let buffers: any BatchBuffers
+    var buffers: any BatchBuffers
+    /// Compressed bytes of pools that were replaced.
+    var retiredWireByteCount = 0
     /// A buffer that was taken and does not hold a batch yet.
     var buffer: BatchBuffer?
     var received: [UInt8] = []
@@ -60,6 +62,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     let startedAt: WallTime
     var connectedAt: WallTime?
     var receiverName: String?
+    /// How far this clock was ahead of the last receiver's, less the time that `READY` took.
+    var clockSkew: Duration?
     /// Since when something is in flight without a pause; `nil` while nothing is.
     var inFlightSince: MonotonicTime?
     var silence = SilenceWatch()

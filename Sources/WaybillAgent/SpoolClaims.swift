@@ -6,7 +6,7 @@ internal import WaybillTail
 /// A spool that does not exist yet is claimed once it does. The folder itself is locked, until the run ends.
 package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     private let files: Files
-    private let spools: [GlobPattern]
+    private var spools: [GlobPattern]
     private var locks: [FileIdentity: FileID] = [:]
 
     /// - Parameter spools: folders, or patterns of folders.
@@ -27,6 +27,42 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
             var expansion = GlobPattern.Expansion()
             spool.expand(on: self.files, into: &expansion)
             for path in expansion.paths { try self.claim(path) }
+        }
+    }
+
+    /// Claims these spools instead of the former ones; those of both stay claimed throughout.
+    ///
+    /// - Throws: when another agent ships a new one; then nothing changes.
+    package mutating func replace(with spools: [String]) throws(FileSystemError) {
+        let former = (spools: self.spools, locks: self.locks)
+        self.spools = spools.map { GlobPattern($0) }
+        do throws(FileSystemError) {
+            try self.claim()
+        } catch {
+            self.release { former.locks[$0] == nil }
+            self.spools = former.spools
+            throw error
+        }
+        var kept: Set<FileIdentity> = []
+        for spool in self.spools {
+            var expansion = GlobPattern.Expansion()
+            spool.expand(on: self.files, into: &expansion)
+            for path in expansion.paths {
+                do throws(FileSystemError) {
+                    if let status = try self.files.status(at: path) { kept.insert(status.identity) }
+                } catch {
+                    // Which folder this is cannot be told now: every claim stays.
+                    return
+                }
+            }
+        }
+        self.release { !kept.contains($0) }
+    }
+
+    private mutating func release(where isReleased: (FileIdentity) -> Bool) {
+        for (identity, lock) in self.locks where isReleased(identity) {
+            self.files.close(lock)
+            self.locks[identity] = nil
         }
     }
 

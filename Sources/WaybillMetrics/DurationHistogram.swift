@@ -6,24 +6,39 @@ internal import WaybillSystem
 package final class DurationHistogram: Sendable {
     private struct State {
         /// One count for each bound, and one for what took longer.
-        var counts = [Int](repeating: 0, count: DurationHistogram.bounds.count + 1)
+        var counts: [Int]
         var sum = Duration.zero
     }
 
     /// The greatest duration of each bucket in milliseconds, with the text of its seconds.
-    fileprivate static let bounds: [(milliseconds: Double, seconds: String)] = [
-        (0.5, "0.0005"), (1, "0.001"), (2.5, "0.0025"), (5, "0.005"), (10, "0.01"), (25, "0.025"), (50, "0.05"),
-        (100, "0.1"), (250, "0.25"), (500, "0.5"), (1000, "1"), (2500, "2.5"), (5000, "5"), (10_000, "10"),
-        (30_000, "30"), (60_000, "60"),
-    ]
+    package struct Bounds: Sendable {
+        fileprivate let values: [(milliseconds: Double, seconds: String)]
 
-    private let state = Lock(State())
+        /// For what a disk does: half a millisecond to a minute.
+        package static let disk = Bounds(values: [
+            (0.5, "0.0005"), (1, "0.001"), (2.5, "0.0025"), (5, "0.005"), (10, "0.01"), (25, "0.025"), (50, "0.05"),
+            (100, "0.1"), (250, "0.25"), (500, "0.5"), (1000, "1"), (2500, "2.5"), (5000, "5"), (10_000, "10"),
+            (30_000, "30"), (60_000, "60"),
+        ])
+        /// For what waits for networks and people: ten milliseconds to a week.
+        package static let delivery = Bounds(values: [
+            (10, "0.01"), (50, "0.05"), (100, "0.1"), (250, "0.25"), (500, "0.5"), (1000, "1"), (2500, "2.5"),
+            (5000, "5"), (10_000, "10"), (30_000, "30"), (60_000, "60"), (300_000, "300"), (1_800_000, "1800"),
+            (7_200_000, "7200"), (21_600_000, "21600"), (86_400_000, "86400"), (604_800_000, "604800"),
+        ])
+    }
 
-    package init() {}
+    fileprivate let bounds: Bounds
+    private let state: Lock<State>
+
+    package init(_ bounds: Bounds = .disk) {
+        self.bounds = bounds
+        self.state = Lock(State(counts: [Int](repeating: 0, count: bounds.values.count + 1)))
+    }
 
     package func add(_ duration: Duration) {
         let milliseconds = duration / .milliseconds(1)
-        let bucket = Self.bounds.firstIndex { milliseconds <= $0.milliseconds } ?? Self.bounds.count
+        let bucket = self.bounds.values.firstIndex { milliseconds <= $0.milliseconds } ?? self.bounds.values.count
         self.state.withLock { state in
             state.counts[bucket] += 1
             state.sum += duration
@@ -44,7 +59,7 @@ extension MetricsPage {
         let (counts, sum) = histogram.standing
         self.add(name, .histogram, help) { family in
             var total = 0
-            for (count, bound) in zip(counts, DurationHistogram.bounds.map(\.seconds) + ["+Inf"]) {
+            for (count, bound) in zip(counts, histogram.bounds.values.map(\.seconds) + ["+Inf"]) {
                 total += count
                 family.sample(total, [("le", bound)], suffix: "_bucket")
             }

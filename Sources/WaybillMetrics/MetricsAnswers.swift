@@ -8,9 +8,9 @@ package struct MetricsListening: Sendable {
     /// The path of a UNIX socket, for users who may open it; `nil` for none.
     package var socket: String?
     /// What other machines must show for `GET /status`; `nil`: they get none.
-    package var token: Secret?
+    package var token: StatusToken
 
-    package init(address: NetworkAddress?, socket: String? = nil, token: Secret? = nil) {
+    package init(address: NetworkAddress?, socket: String? = nil, token: StatusToken = StatusToken(nil)) {
         self.address = address
         self.socket = socket
         self.token = token

@@ -1,4 +1,4 @@
-package import WaybillSystem
+internal import WaybillSystem
 
 /// Who may read `GET /status`, which names agents, addresses and files.
 ///
@@ -24,9 +24,9 @@ package struct StatusAccess: Sendable {
         }
     }
 
-    private let token: Secret?
+    private let token: StatusToken
 
-    package init(token: Secret?) {
+    package init(token: StatusToken) {
         self.token = token
     }
 
@@ -37,7 +37,7 @@ package struct StatusAccess: Sendable {
     package func check(isLoopback: Bool, hosts: [String], authorizations: [String]) throws(Refusal) {
         let isOwnHost = hosts.allSatisfy { LocalRequest.host(ofHeader: $0).map(LocalRequest.isLoopbackName) ?? false }
         if isLoopback, isOwnHost { return }
-        guard let token else { throw .elsewhere }
+        guard let token = self.token.current else { throw .elsewhere }
         guard authorizations.count == 1, let shown = Self.token(in: authorizations[0]), token.isEqual(to: shown) else {
             throw .token
         }

@@ -28,6 +28,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var skipBudget = DayBudget()
     private var storeBudget = DayBudget()
     private var streams: StreamQuota
+    private var delays: LineDelays
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
@@ -55,6 +56,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.clock = clock
         self.telemetry = telemetry
         self.streams = StreamQuota(countMax: quotas.streamCountMax)
+        self.delays = LineDelays(telemetry.lineDelays)
         telemetry.streamsKnown(awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
         self.lastMark = clock.monotonicTime()
     }
@@ -297,6 +299,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.feed.publish(entries, end: self.journal.end, at: time)
                 for batch in self.group.batches {
                     batch.connection.brought(lineCount: batch.header.lineCount, at: self.clock.wallTime())
+                    self.delays.note(batch.raw.bytes, of: batch.description, at: time)
                 }
                 self.isMarking = false
                 self.lastMark = start
@@ -304,7 +307,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                     awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
                 self.telemetry.groupCommitted(
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
-                    rawByteCount: self.group.rawByteCount,
+                    rawByteCount: self.group.rawByteCount, at: self.clock.wallTime(),
                     took: self.clock.monotonicTime() - start)
             }
         } catch {

@@ -139,7 +139,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             for case .ready(let request) in self.slots { self.shared.budget.release(request.charge) }
             self.slots.removeAll()
             self.shared.committer.submit([.closed(connection)])
-            self.shared.agents.left(connection)
+            self.shared.agents.left(connection, at: self.shared.clock.monotonicTime())
             self.shared.streams.left(connection)
         }
         self.releasePayload()

@@ -11,10 +11,15 @@ extension Receiver {
     ) async throws(Failure) -> MetricsServer? {
         let listening = MetricsListening(
             address: self.configuration.metrics, socket: self.configuration.statusSocket,
-            token: self.configuration.statusToken)
+            token: self.statusToken)
         let (shared, telemetry) = (status.shared, self.telemetry)
         let answers = MetricsAnswers(
-            page: { $0.makeSucceededFuture(telemetry.page(shared, journalEnd: status.feed.end)) },
+            page: { eventLoop in
+                // The next scrape has what this one makes it count.
+                _ = status.usage.measure(on: eventLoop)
+                return eventLoop.makeSucceededFuture(
+                    telemetry.page(shared, journalEnd: status.feed.end, status.usage.last))
+            },
             // Agents are served on all of them.
             liveness: { eventLoop in
                 EventLoopFuture.andAllSucceed(group.makeIterator().map { $0.submit {} }, on: eventLoop)

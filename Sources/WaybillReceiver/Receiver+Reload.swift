@@ -1,4 +1,5 @@
-internal import WaybillSystem
+internal import WaybillMetrics
+package import WaybillSystem
 internal import WaybillTLS
 
 /// What changes while the receiver runs: its configuration, and what its trust rests on.
@@ -13,7 +14,13 @@ extension Receiver {
         _ configuration: ReceiverConfiguration,
         changes: (_ started: ReceiverConfiguration, _ taken: ReceiverConfiguration) -> [ConfigurationChange]
     ) {
-        var changed = changes(self.configuration, self.taken.withLock { $0 })
+        let taken = self.taken.withLock { $0 }
+        var changed = changes(self.configuration, taken)
+        if configuration.statusTokenFile == taken.statusTokenFile, configuration.statusToken != taken.statusToken {
+            changed.append(
+                ConfigurationChange(
+                    key: "receiver.status_token_file (token)", old: "former", new: "another one", needsRestart: false))
+        }
         var server: TLSServer?
         do throws(TLSSetupError) {
             if self.configuration.tls != nil, let tls = configuration.tls { server = try self.renewed(tls, &changed) }
@@ -24,6 +31,7 @@ extension Receiver {
         guard conflicts.isEmpty else { return self.telemetry.reloadRefused(conflicts) }
         self.trust(configuration, server)
         self.settings.update(configuration)
+        self.statusToken.current = configuration.statusToken
         self.retirement.retention = configuration.journalRetention
         self.retirement.unread = configuration.unreadJournal
         // An export that was added runs only after a restart.

@@ -83,6 +83,7 @@ package final class Receiver: Service {
     let tls = Lock<TLSServer?>(nil)
     /// The configuration that was applied last.
     let taken: Lock<ReceiverConfiguration>
+    let statusToken: StatusToken
     /// What connections share; `nil` before ``run()``.
     let serving = Lock<ReceiverShared?>(nil)
     /// Reads certificates and agents again, after one of their files has changed.
@@ -106,6 +107,7 @@ package final class Receiver: Service {
         self.onListening = onListening
         self.configuration = configuration
         self.taken = Lock(configuration)
+        self.statusToken = StatusToken(configuration.statusToken)
         self.settings = LiveSettings(configuration)
         self.retirement = JournalRetirement(
             names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),

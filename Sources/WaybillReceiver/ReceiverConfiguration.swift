@@ -102,21 +102,3 @@ package struct ReceiverConfiguration: Sendable {
             + "on a loopback address, or say insecure: true"
     }
 }
-
-/// A configuration key whose value a reload found changed.
-package struct ConfigurationChange: Hashable, Sendable, CustomStringConvertible {
-    package let key: String
-    package let old: String
-    package let new: String
-    /// Whether the new value needs a restart.
-    package let needsRestart: Bool
-
-    package init(key: String, old: String, new: String, needsRestart: Bool) {
-        self.key = key
-        self.old = old
-        self.new = new
-        self.needsRestart = needsRestart
-    }
-
-    package var description: String { "\(self.key): \(self.old) -> \(self.new)" }
-}

@@ -108,6 +108,7 @@ final class ConnectedAgents: Sendable {
         var entries: [String: Entry] = [:]
         /// Connected agents by the name of their principal.
         var counts: [String: Int] = [:]
+        var absent = AbsentAgents()
     }
 
     private let state = Lock(State())
@@ -123,6 +124,7 @@ final class ConnectedAgents: Sendable {
                 state.counts[admitted.principal.name] = count + 1
             }
             state.entries[admitted.fullName] = Entry(instance: instance, connection: connection)
+            state.absent.came(admitted.fullName)
             return (.admitted, entry?.connection)
         }
         superseded?.supersede()
@@ -153,11 +155,17 @@ final class ConnectedAgents: Sendable {
         self.state.withLock { $0.entries }.sorted { $0.key < $1.key }.map(\.value.connection)
     }
 
-    func left(_ connection: ConnectionHandle) {
+    /// How many were connected, and have not been for ten minutes or longer.
+    func silentCount(at now: MonotonicTime) -> Int {
+        self.state.withLock { $0.absent.silentCount(at: now) }
+    }
+
+    func left(_ connection: ConnectionHandle, at time: MonotonicTime) {
         self.state.withLock { state in
             let name = connection.admitted.fullName
             guard state.entries[name]?.connection === connection else { return }
             state.entries[name] = nil
+            state.absent.left(name, at: time)
             let principal = connection.admitted.principal.name
             let count = (state.counts[principal] ?? 1) - 1
             state.counts[principal] = count > 0 ? count : nil

@@ -2,17 +2,19 @@ internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillMetrics
 internal import WaybillProjection
+internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTLS
 
 /// The receiver's metrics; `Protocol/metrics.md` describes each.
 extension ReceiverTelemetry {
-    func page(_ shared: ReceiverShared, journalEnd: JournalPosition) -> MetricsPage {
+    func page(_ shared: ReceiverShared, journalEnd: JournalPosition, _ usage: DiskUsage.Result?) -> MetricsPage {
         var page = MetricsPage()
+        page.addBuild(shared.software, protocol: LineProtocol.versions)
         self.addReceived(shared, to: &page)
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
-        Self.addHost(shared, to: &page)
+        Self.addHost(shared, usage, to: &page)
         // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
@@ -23,7 +25,10 @@ extension ReceiverTelemetry {
         return page
     }
 
-    private static func addHost(_ shared: ReceiverShared, to page: inout MetricsPage) {
+    private static func addHost(_ shared: ReceiverShared, _ usage: DiskUsage.Result?, to page: inout MetricsPage) {
+        page.add("waybill_data_bytes", .gauge, "Bytes of the data directory's parts, as counted last.") { family in
+            for part in usage?.parts ?? [] { family.sample(part.byteCount, [("part", part.name)]) }
+        }
         let conditions = shared.conditions
         page.add(
             "waybill_acks_withheld", .gauge, "1 while the disk refuses the journal, so that nothing is acknowledged.",
@@ -62,6 +67,10 @@ extension ReceiverTelemetry {
             "waybill_denied_requests_total", .counter, "OPEN, SKIP and SEAL that their agent may not send.",
             self.denials.load(ordering: .relaxed))
         page.add("waybill_agents", .gauge, "Agents that are connected.", shared.agents.count)
+        page.add(
+            "waybill_agents_silent", .gauge,
+            "Agents that were connected since the start, and have not been for ten minutes or longer.",
+            shared.agents.silentCount(at: shared.clock.monotonicTime()))
         page.add(
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
             shared.admissionByteCount - shared.budget.freeByteCount)
@@ -116,6 +125,15 @@ extension ReceiverTelemetry {
             self.groups.load(ordering: .relaxed))
         page.add(
             "waybill_journal_commit_seconds", "How long writing and syncing a group took.", self.commitTimes)
+        page.add(
+            "waybill_line_delay_seconds", "How old the first line of a batch was when it became durable.",
+            self.lineDelays)
+        let last = self.lastCommitMilliseconds.load(ordering: .relaxed)
+        if last > 0 {
+            page.add("waybill_last_commit_timestamp_seconds", .gauge, "When a group was last durable, since 1970.") {
+                $0.sample(Double(last) / 1000)
+            }
+        }
         page.add(
             "waybill_journal_commit_failures_total", .counter, "Groups that the disk refused; acks are withheld.",
             self.commitFailures.load(ordering: .relaxed))
@@ -226,14 +244,14 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_projection_failures_total", .counter, "Times the disk refused a projection.", for: projections
         ) { $0.failureCount }
-        page.add("waybill_sealed_days_total", .counter, "Days sealed, counting each revision.", for: projections) {
+        page.add("waybill_seals_total", .counter, "Days sealed, counting each revision.", for: projections) {
             $0.sealedDayCount
         }
         page.add(
             "waybill_projection_waiting", .gauge, "1 while a projection leaves the disk's space to the journal.",
             for: projections
         ) { $0.isHeld ? 1 : 0 }
-        page.add("waybill_deleted_days_total", .counter, "Sealed days deleted by retention.", for: projections) {
+        page.add("waybill_deletions_total", .counter, "Sealed days deleted by retention.", for: projections) {
             $0.deletedDayCount
         }
     }

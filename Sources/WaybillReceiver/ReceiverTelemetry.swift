@@ -80,6 +80,9 @@ package final class ReceiverTelemetry: Sendable {
     let commitTimes = DurationHistogram()
     /// Since when the committer writes a group, in nanoseconds of the monotonic clock; 0 while it does not.
     let committingSince = Atomic<Int64>(0)
+    /// When the journal was last durable, in milliseconds since 1970; 0 before the first commit.
+    let lastCommitMilliseconds = Atomic<Int64>(0)
+    let lineDelays = DurationHistogram(.delivery)
     let commitFailures = Atomic(0)
     let refusedBatches = Atomic(0)
     let skippedBytes = Atomic(0)
@@ -303,7 +306,8 @@ package final class ReceiverTelemetry: Sendable {
             ])
     }
 
-    func groupCommitted(batchCount: Int, lineCount: Int, rawByteCount: Int, took: Duration) {
+    func groupCommitted(batchCount: Int, lineCount: Int, rawByteCount: Int, at time: WallTime, took: Duration) {
+        self.lastCommitMilliseconds.store(time.milliseconds, ordering: .relaxed)
         self.groups.add(1, ordering: .relaxed)
         self.commitTimes.add(took)
         self.lines.add(lineCount, ordering: .relaxed)

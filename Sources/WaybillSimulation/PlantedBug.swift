@@ -77,6 +77,8 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case registryOverReceiver
     /// A segment is deleted once all of it is acknowledged, though its writer goes on.
     case deleteOnAck
+    /// A reload of the agent's configuration takes what is on its way for delivered.
+    case trustFlightAtReload
     /// A file that its writer has locked is taken for a finished one.
     case ignoreLocks
     /// The journal is let go once the archive is past it, whatever the exports have read.

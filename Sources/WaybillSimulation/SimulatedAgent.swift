@@ -28,6 +28,8 @@ final class SimulatedAgent: @unchecked Sendable {
     /// Every stream that it has opened.
     var opened: Set<StreamID> = []
     private var stepCount = 0
+    /// The sources in its configuration file, and whether it has taken them.
+    private var sourceList = SourceList.usual
     private var encoder: BatchEncoder
 
     /// With its LF.
@@ -63,13 +65,7 @@ final class SimulatedAgent: @unchecked Sendable {
     private func configuration() -> AgentConfiguration {
         guard let name = AgentName("a") else { preconditionFailure("a is a name") }
         var configuration = AgentConfiguration(
-            name: name, stateDirectory: Self.state, receivers: self.receivers,
-            sources: [
-                AgentSource(files: .spool(directory: Self.spool), environment: "prod", bundle: "com.example.shop"),
-                AgentSource(
-                    files: .files(patterns: [Self.logs + "/*.log*"]), environment: "prod", bundle: "com.example.web",
-                    timeMember: "time", nameMember: "name"),
-            ])
+            name: name, stateDirectory: Self.state, receivers: self.receivers, sources: self.sourceList.sources)
         configuration.token = Secret(Ownership.token(of: Ownership.agent))
         configuration.batchByteCountMax = self.site.batchByteCountMax
         configuration.tailLimits.lineByteCountMax = Self.lineByteCountMax
@@ -93,11 +89,8 @@ final class SimulatedAgent: @unchecked Sendable {
             try files.createDirectories(quarantine)
             let registry = try StateLog(
                 path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
-            let sources = configuration.sources.enumerated().map { index, source in
-                SourceConfiguration(name: source.registryName(index), kind: source.files)
-            }
             let tail = Tail(
-                fileSystem: files, registry: registry, agent: configuration.name, sources: sources,
+                fileSystem: files, registry: registry, agent: configuration.name, sources: configuration.tailSources,
                 quarantineDirectory: quarantine, limits: configuration.tailLimits)
             let buffers = SimulatedBuffers(byteCount: configuration.rawByteCountMax)
             let process = AgentProcess(files, buffers)
@@ -142,6 +135,17 @@ final class SimulatedAgent: @unchecked Sendable {
 
     func stop() {
         self.post(.stop, 0)
+    }
+
+    /// Changes the sources in its configuration file, and makes it reload that file if it runs.
+    func reload(_ list: SourceList) {
+        self.sourceList = list
+        guard let process = self.process, process.pump != nil else { return }
+        if self.site.has(.trustFlightAtReload) { process.connection?.trustFlight() }
+        let reload = AgentReload(self.configuration(), reconnects: false) { [self] outcome in
+            self.site.note("the agent reloads \(list): \(outcome)")
+        }
+        self.post(.asked(.reload(reload)), 0)
     }
 
     func cutPower() {

@@ -34,6 +34,8 @@ package final class SiteLife {
     }
 
     let dice: Dice
+    /// The chance of reloads alone.
+    let reloadDice: Dice
     let schedule = Schedule()
     let ledger = PromiseLedger()
     let bugs: Set<PlantedBug>
@@ -99,7 +101,11 @@ package final class SiteLife {
         self.bugs = bugs
         self.trace = trace
         let share = dice.pick([100, 300, 500])
-        var troubles = Set(Trouble.allCases.filter { _ in dice.chance(share) })
+        let reloadDice = Dice(seed: seed ^ 0x7265_6C6F_6164_7300)
+        self.reloadDice = reloadDice
+        // Drawn with dice of their own, so that lives without reloads are as they always were.
+        var troubles = Set(Trouble.allCases.filter { $0 != .reloads && dice.chance(share) })
+        if reloadDice.chance(250) { troubles.insert(.reloads) }
         // Who keeps no journal behind the checkpoints cannot do without them.
         if troubles.contains(.shortRetention) { troubles.remove(.rottenCheckpoint) }
         // What was written and never became durable is trouble enough for one disk and one life.
@@ -202,6 +208,7 @@ package final class SiteLife {
         for app in self.apps { self.repeatedly(50...1_500) { app.act() } }
         for logger in self.loggers { self.repeatedly(50...1_500) { logger.act() } }
         self.repeatedly(50...1_200) { self.makeTrouble() }
+        if self.knows(.reloads) { self.reloadNowAndThen() }
         self.schedule.run(
             until: self.dice.milliseconds(self.dice.chance(self.longPerMille) ? 15_000...40_000 : 1_500...8_000)
         ) {
@@ -225,6 +232,15 @@ package final class SiteLife {
         }
     }
 
+    /// Until calm comes.
+    private func reloadNowAndThen() {
+        self.schedule.after(self.reloadDice.milliseconds(50...2_000)) { [weak self] in
+            guard let self, !self.isCalm else { return }
+            self.agent.reload(self.reloadDice.pick(SourceList.allCases))
+            self.reloadNowAndThen()
+        }
+    }
+
     private func settle() {
         self.isCalm = true
         self.calmSince = self.schedule.now
@@ -239,6 +255,7 @@ package final class SiteLife {
         // Their operators notice at last.
         for receiver in self.receivers where !receiver.loss.unlinked.isEmpty { receiver.kill() }
         if !self.agent.isPowered { self.agent.powerReturns() }
+        if self.knows(.reloads) { self.agent.reload(.usual) }
         self.waitUntilSettled()
         // A file that was disputed is asked for again within an hour.
         let patience = self.troubles.isDisjoint(with: [.falseReceiver, .lyingAgent]) ? 20 : 80
@@ -316,7 +333,7 @@ package final class SiteLife {
         self.lostLineCount = self.ledger.lostCount(stored: stored)
         let hidden: Set<Trouble> = [
             .sourcePowerCuts, .agentDeaths, .agentStops, .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData,
-            .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver,
+            .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver, .reloads,
         ]
         if self.lostLineCount > 0, self.troubles.isDisjoint(with: hidden) {
             let told = ["a file was cut", "a file is gone"].reduce(0) { $0 + self.agent.tally.count(containing: $1) }
@@ -388,7 +405,7 @@ package final class SiteLife {
             self.betray(kind, receiver)
         case .principals: self.tellApart(receiver)
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
-            .noHints, .smallWindow, .smallFeed, .shortRetention:
+            .noHints, .reloads, .smallWindow, .smallFeed, .shortRetention:
             break
         }
     }
@@ -463,7 +480,7 @@ extension Trouble {
             .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent, .principals:
             true
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
-            .noHints, .smallWindow, .smallFeed, .shortRetention:
+            .noHints, .reloads, .smallWindow, .smallFeed, .shortRetention:
             false
         }
     }

@@ -20,6 +20,8 @@ enum Trouble: CaseIterable, Hashable, Sendable {
     case falseReceiver, lyingAgent
     // Agents are told apart from some time on, over data from before; strangers try what is not theirs.
     case principals
+    // Configurations that are reloaded: sources come and go, and change places.
+    case reloads
     // Small limits.
     case smallWindow, smallFeed, shortRetention
 }

@@ -17,14 +17,7 @@ package enum ProcessUsage {
 
     /// Resident bytes, including pages of files; `nil` without `/proc`.
     package static var residentByteCount: Int? {
-        let files = POSIXFileSystem()
-        // Without this file there is no value.
-        guard let file = try? files.open("/proc/self/statm", .read) else { return nil }
-        defer { files.close(file) }
-        let text = withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { buffer in
-            let count = (try? files.readFully(file, at: 0, into: buffer)) ?? 0
-            return String(decoding: buffer[..<count], as: UTF8.self)
-        }
+        guard let text = Self.text(of: "/proc/self/statm") else { return nil }
         let fields = text.split(separator: " ")
         return fields.count > 1 ? Int(fields[1]).map { $0 * Int(getpagesize()) } : nil
     }
@@ -37,5 +30,31 @@ package enum ProcessUsage {
     /// Open descriptors; `nil` without `/proc`.
     package static var openFileCount: Int? {
         (try? POSIXFileSystem().list("/proc/self/fd"))?.count
+    }
+
+    /// When this process started; `nil` without `/proc`.
+    package static let startTime: WallTime? = {
+        // Field 22, in ticks since the machine started; the program's name before it may have spaces and brackets.
+        guard let status = Self.text(of: "/proc/self/stat"), let uptime = Self.text(of: "/proc/uptime"),
+            let name = status.lastIndex(of: ")"),
+            let running = uptime.split(separator: " ").first.flatMap({ Double($0) })
+        else { return nil }
+        let fields = status[name...].split(separator: " ")
+        let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
+        guard fields.count > 20, let ticks = Double(fields[20]), ticksPerSecond > 0 else { return nil }
+        let age = running - ticks / ticksPerSecond
+        return WallTime(milliseconds: POSIXClock().wallTime().milliseconds - Int64(age * 1000))
+    }()
+
+    /// The beginning of a file of `/proc`; `nil` if there is none.
+    private static func text(of path: String) -> String? {
+        let files = POSIXFileSystem()
+        // Without this file there is no value.
+        guard let file = try? files.open(path, .read) else { return nil }
+        defer { files.close(file) }
+        return withUnsafeTemporaryAllocation(byteCount: 1024, alignment: 1) { buffer in
+            let count = (try? files.readFully(file, at: 0, into: buffer)) ?? 0
+            return String(decoding: buffer[..<count], as: UTF8.self)
+        }
     }
 }

@@ -4,7 +4,7 @@ package import WaybillSystem
 
 /// An agent's TLS settings.
 ///
-/// The files are PEM and read once, when the agent starts. The receiver's certificate and its name are always verified, or
+/// The files are PEM and read when the agent starts and when it reloads its configuration. The receiver's certificate and its name are always verified, or
 /// the certificate is a pinned one; the minimum is TLS 1.2.
 package struct TLSClientConfiguration: Hashable, Sendable {
     /// A file with the only authorities that are trusted; `nil` for those of the system.
@@ -70,6 +70,10 @@ package struct TLSClient: Sendable {
     private let serverName: String?
     private let pins: Set<CertificatePin>
     private let audience: TLSClientConfiguration.Audience
+    /// The end of the agent's certificate; `nil` without one.
+    package let expiry: WallTime?
+    /// Equal for files with equal bytes; not for proofs.
+    private let checksum: UInt64
 
     package init(_ configuration: TLSClientConfiguration) throws(TLSSetupError) {
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -77,6 +81,8 @@ package struct TLSClient: Sendable {
         tls.certificateVerification = .fullVerification
         // A peer that does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
+        var expiry: WallTime?
+        var read: [UInt8] = []
         do {
             if !configuration.pins.isEmpty {
                 // The handler's own verification takes the place of the library's, and needs no roots.
@@ -85,12 +91,16 @@ package struct TLSClient: Sendable {
             } else if let authorities = configuration.authorities {
                 let bytes = try CertificateFiles.read(authorities, "certificates of authorities")
                 tls.trustRoots = .certificates(try PEM.certificates(bytes, authorities))
+                read += bytes
             }
             if let identity = configuration.identity {
                 let chain = try CertificateFiles.read(identity.chain, "the agent's certificate")
-                tls.certificateChain = try PEM.certificates(chain, identity.chain).map { .certificate($0) }
+                let certificates = try PEM.certificates(chain, identity.chain)
+                tls.certificateChain = certificates.map { .certificate($0) }
+                expiry = PEM.validity(of: certificates[0]).upperBound
                 let key = try CertificateFiles.read(identity.key, "the agent's private key")
                 tls.privateKey = .privateKey(try PEM.key(key, identity.key))
+                read += chain + key
             }
             self.context = try NIOSSLContext(configuration: tls)
         } catch let error as TLSSetupError {
@@ -100,10 +110,15 @@ package struct TLSClient: Sendable {
             let files = configuration.identity.map { "\($0.chain) and \($0.key) do not belong together, or " } ?? ""
             throw TLSSetupError("TLS: \(files)the system's authorities cannot be read (\(cause)); correct the paths")
         }
+        self.expiry = expiry
+        self.checksum = FNV1a.hash(read)
         self.serverName = configuration.serverName
         self.pins = Set(configuration.pins)
         self.audience = configuration.audience
     }
+
+    /// Whether the files of another client had the same bytes.
+    package func hasFiles(of other: TLSClient) -> Bool { self.checksum == other.checksum }
 
     /// Whether the receiver must have one of certain certificates.
     var isPinned: Bool { !self.pins.isEmpty }

@@ -104,8 +104,12 @@ extension Tail {
         self.frozenIDs.contains(entry.id)
     }
 
+    /// The source with a name in the registry, or the one that has another number now because sources were added or
+    /// removed before it.
     private func source(named name: String) -> Int? {
-        self.sources.firstIndex { $0.name == name }
+        let unnumbered = SourceConfiguration.unnumbered(name)
+        return self.sources.firstIndex { $0.name == name }
+            ?? self.sources.firstIndex { SourceConfiguration.unnumbered($0.name) == unnumbered }
     }
 }
 

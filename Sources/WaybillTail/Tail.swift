@@ -40,7 +40,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     let files: Files
     let agent: AgentName
-    let sources: [SourceConfiguration]
+    var sources: [SourceConfiguration]
     var patterns: [[GlobPattern]]
     var limits: TailLimits
     let quarantineDirectory: String
@@ -109,8 +109,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         fileSystem: Files, registry: consuming StateLog<Files>, agent: AgentName, sources: [SourceConfiguration],
         quarantineDirectory: String, limits: TailLimits = TailLimits()
     ) {
-        precondition(limits.lineByteCountMax > 0 && limits.openFileCountMax > 0, "limits are positive")
-        precondition(Set(sources.map(\.name)).count == sources.count, "two sources have the same name")
+        Self.check(sources, limits)
         self.files = fileSystem
         self.agent = agent
         self.sources = sources

@@ -52,6 +52,8 @@ package struct SourceConfiguration: Hashable, Sendable {
     }
 
     /// The name: 1 or more bytes without spaces or control characters; stored in the registry.
+    ///
+    /// In `0:/var/log/*.json`, the number before the first colon says which source of the configuration it is.
     package let name: String
     package let kind: Kind
     /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
@@ -64,6 +66,20 @@ package struct SourceConfiguration: Hashable, Sendable {
         self.name = name
         self.kind = kind
         self.followsLinks = followsLinks
+    }
+
+    /// The name without its number.
+    static func unnumbered(_ name: String) -> Substring {
+        guard let colon = name.firstIndex(of: ":") else { return name[...] }
+        return name[name.index(after: colon)...]
+    }
+
+    /// Whether its files are segments.
+    var isSpool: Bool {
+        switch self.kind {
+        case .spool: true
+        case .files: false
+        }
     }
 }
 

@@ -96,7 +96,7 @@ struct TailedFile {
     private var registeredChecksum: UInt64 = 0
     private var parts: TailedFileParts?
     private var registeredByteCount: UInt32 = 0
-    private let sourceIndex: UInt32
+    private var sourceIndex: UInt32
     var scanSeen: UInt32 = 0
     var phase = Phase.following
     var reach = Reach.path
@@ -133,7 +133,10 @@ struct TailedFile {
     }
 
     /// Index of the source in the configuration.
-    var source: Int { Int(self.sourceIndex) }
+    var source: Int {
+        get { Int(self.sourceIndex) }
+        set { self.sourceIndex = UInt32(newValue) }
+    }
 
     /// Made when it is asked for.
     var path: String { self.place.path }

@@ -29,6 +29,8 @@ struct AgentCommand: AsyncParsableCommand {
 
             --once ships everything available, waits until it is durable, and prints one line of JSON;
             the exit code is 66 if files could not be read.
+            SIGHUP reloads the configuration file, the token and the certificates. The log names each changed key with its
+            old and new value, and those that need a restart. A file with problems changes nothing.
             SIGTERM ships what is available and exits; lines not acknowledged by then stay on disk.
             """)
 
@@ -110,15 +112,17 @@ struct AgentCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var configuration = try self.agentConfiguration()
+        var configuration = try self.agentConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
         let bar = Monitor(ProgressBar("shipping", isQuiet: !Console.isTerminal))
         if self.once, Console.isTerminal {
             configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
         }
         let logger = Console.logger("agent", level: self.log.logLevel)
         let manager = ServiceManager.ofThisProcess
-        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: nil)
         let agent = Agent(configuration: configuration, logger: logger, manager: manager)
+        var reload: (@Sendable () -> Void)?
+        if let config, !self.once { reload = { [self] in self.reload(config, agent) } }
+        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: reload)
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [
@@ -158,12 +162,22 @@ struct AgentCommand: AsyncParsableCommand {
         }
     }
 
-    private func agentConfiguration() throws -> AgentConfiguration {
+    /// Reads the configuration file again, compares it key by key, and passes it to the agent.
+    private func reload(_ path: String, _ agent: Agent) {
+        let file = ConfigurationFile.read(path)
+        guard file.problems.isEmpty else { return agent.refuseReload(file.problems.map { $0.text(in: path) }) }
+        do {
+            let new = try self.agentConfiguration(of: file)
+            agent.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
+        } catch {
+            agent.refuseReload(["\(path): \(error)"])
+        }
+    }
+
+    private func agentConfiguration(of file: ConfigurationFile?) throws -> AgentConfiguration {
         var configuration = AgentConfiguration.defaults
-        if let config {
-            guard let agent = try ConfigurationFile.load(config).agent else {
-                throw ValidationError("\(config) has no section agent:")
-            }
+        if let file {
+            guard let agent = file.agent else { throw ValidationError("\(self.config ?? "") has no section agent:") }
             configuration = agent
         }
         if let name { configuration.name = try self.agentName(name) }

@@ -1,5 +1,6 @@
 import WaybillExport
 import WaybillReceiver
+import WaybillSystem
 
 extension ConfigurationTable {
     /// What a reload changes, key by key.
@@ -46,7 +47,7 @@ extension ConfigurationTable {
     }
 
     /// - Parameter texts: what the files contain in place of values from the environment.
-    private static func change<Root>(
+    static func change<Root>(
         _ key: ConfigurationKey<Root>, _ path: String, _ old: Root, _ new: Root, needsRestart: Bool,
         texts oldTexts: [String: String], _ newTexts: [String: String]
     ) -> ConfigurationChange? {

@@ -18,6 +18,7 @@ struct ConfigurationCheck {
     func findings(probes: Bool) -> [ConfigurationFile.Problem] {
         var check = self
         check.checkCertificates()
+        check.checkTokens()
         check.checkAddresses()
         if let insecurity = self.file.receiver?.insecurity { check.add("receiver.listen", insecurity) }
         if probes, !check.problems.contains(where: { $0.severity == .error }) { check.probe() }
@@ -58,6 +59,24 @@ struct ConfigurationCheck {
             }
         } catch {
             self.add(key, error.description)
+        }
+    }
+
+    // MARK: Tokens
+
+    /// A program does not start without the token of its status; an agent does, and says at each connection why not.
+    private mutating func checkTokens() {
+        for (key, path, severity) in [
+            ("receiver.status_token_file", self.file.receiver?.statusTokenFile, Problem.Severity.error),
+            ("agent.status_token_file", self.file.agent?.statusTokenFile, .error),
+            ("agent.token_file", self.file.agent?.tokenFile, .warning),
+        ] {
+            guard let path else { continue }
+            do throws(TokenFile.Failure) {
+                _ = try TokenFile(path: path).read(on: POSIXFileSystem())
+            } catch {
+                self.add(key, "\(error)", severity: severity)
+            }
         }
     }
 

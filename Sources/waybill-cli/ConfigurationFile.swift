@@ -149,6 +149,7 @@ struct ConfigurationFile {
         }
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts
+        self.agent?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("agent.") }
         self.deliver?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("deliver.") }
         self.lines = section.lines
         self.problems = section.problems.sorted { ($0.file ?? "", $0.line) < ($1.file ?? "", $1.line) }

@@ -23,11 +23,14 @@ enum ConfigurationPage {
         - An agent reads the token that it shows from the file `token_file`, or from the environment variable
           `WAYBILL_TOKEN`. A receiver without `agents` compares it with its own `WAYBILL_TOKEN`; with `agents` it does not
           read the variable. A token has at least 16 bytes.
-        - SIGHUP makes a receiver reload the file. The column *applies* says whether a changed key applies at once
-          (`reload`) or has to wait (`restart`). The log names every changed key with its old and new value. If the file
-          has a problem, or a new certificate cannot be used, or an export cannot continue with its new options, nothing
-          changes. An agent does not reload.
-        - At a reload the options of an export apply from its next batch; retention and cut-offs apply within a minute; a
+        - SIGHUP makes a receiver or an agent reload the file. The column *applies* says whether a changed key applies at
+          once (`reload`) or has to wait (`restart`). The log names every changed key with its old and new value. If the
+          file has a problem, or a new certificate, token or spool cannot be used, or an export cannot continue with its
+          new options, nothing changes.
+        - An agent connects again after a reload that changed something, also when only the content of a file for TLS or of
+          a token file has changed. Files of a source that is no longer listed are not read any more; their offsets stay
+          in the registry, and they continue there once a source matches them again.
+        - At a reload of a receiver the options of an export apply from its next batch; retention and cut-offs apply within a minute; a
           renewed certificate, also under the same path, applies to new connections. TLS itself is turned on and off by a
           restart, and so are exports added and removed.
 

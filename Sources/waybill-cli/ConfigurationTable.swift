@@ -37,7 +37,7 @@ enum ConfigurationTable {
             example: "/run/waybill/receiver.sock",
             "Serve the same at a UNIX socket, which its owner and group may open; `waybill status` asks there.")
         ConfigurationKey(
-            "status_token_file", .file, optional: \.statusTokenFile, example: "status.token",
+            "status_token_file", .file, optional: \.statusTokenFile, applies: .reload, example: "status.token",
             "The file with the token that other machines must show for GET /status; without it they get none.")
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax,
@@ -215,42 +215,42 @@ enum ConfigurationTable {
     /// Each entry of `sources`.
     @KeyList<SourceEntry> static var source: [ConfigurationKey<SourceEntry>] {
         ConfigurationKey(
-            "spool", .text, optional: \.spool, option: "--spool", default: "required, or `files`",
+            "spool", .text, optional: \.spool, applies: .reload, option: "--spool", default: "required, or `files`",
             example: "/var/spool/app",
             "A folder that an app's client library writes into.")
         ConfigurationKey(
-            "group", .text, optional: \.group, option: "--group", example: "waybill-spool",
+            "group", .text, optional: \.group, applies: .reload, option: "--group", example: "waybill-spool",
             "The group of users that shares the spool; a missing folder is created for it with the mode 2770.")
         ConfigurationKey(
-            "files", .texts, optional: \.files, option: "--glob", default: "required, or `spool`",
+            "files", .texts, optional: \.files, applies: .reload, option: "--glob", default: "required, or `spool`",
             example: "['/var/log/app/*.json']",
             "Patterns of other NDJSON files, e.g. '/var/log/app/*.json'.")
         ConfigurationKey(
-            "env", .choice, optional: \.environment, option: "--env", default: "required for `files`",
+            "env", .choice, optional: \.environment, applies: .reload, option: "--env", default: "required for `files`",
             example: "prod", "The environment of other NDJSON files.")
         ConfigurationKey(
             "bundle", .text(rule: StreamDescription.bundleRule, isValid: StreamDescription.isBundle),
-            optional: \.bundle, option: "--bundle", default: "required for `files`",
+            optional: \.bundle, applies: .reload, option: "--bundle", default: "required for `files`",
             example: "com.example.web",
             "The app of other NDJSON files, e.g. com.example.web.")
         ConfigurationKey(
-            "time", .text, optional: \.timeMember, option: "--time-member",
+            "time", .text, optional: \.timeMember, applies: .reload, option: "--time-member",
             example: "time",
             "The member that holds the time of a line in other NDJSON files.")
         ConfigurationKey(
-            "name", .text, optional: \.nameMember, option: "--name-member",
+            "name", .text, optional: \.nameMember, applies: .reload, option: "--name-member",
             example: "event",
             "The member that holds the name of a line in other NDJSON files.")
         ConfigurationKey(
-            "user", .text, optional: \.userMember, option: "--user-member",
+            "user", .text, optional: \.userMember, applies: .reload, option: "--user-member",
             example: "user_id",
             "The member that holds the id of the user in a line of other NDJSON files.")
         ConfigurationKey(
-            "anonymous", .text, optional: \.anonymousMember, option: "--anonymous-member",
+            "anonymous", .text, optional: \.anonymousMember, applies: .reload, option: "--anonymous-member",
             example: "cookie_id",
             "The member that holds the id of the device or browser in a line of other NDJSON files.")
         ConfigurationKey(
-            "follow_links", .flag, \.followsLinks, option: "--follow-links",
+            "follow_links", .flag, \.followsLinks, applies: .reload, option: "--follow-links",
             "Follow links to other NDJSON files, and links to folders that a wildcard matches.")
     }
 

@@ -6,10 +6,11 @@ import shutil
 import signal
 import socket
 import unittest
+import urllib.error
 import urllib.request
 
 from certificates import openssl
-from harness import REPOSITORY, free_port, run, until
+from harness import REPOSITORY, free_port, patience, run, until
 from test_tls import TLSTest
 from wire import Peer
 
@@ -94,6 +95,24 @@ class CheckTests(ConfigurationTest):
             ("line 4: receiver.retension", "is not a key of receiver:; did you mean retention?"),
             ("line 5: receiver.journal.retention_hour",
              "is not a key of receiver.journal:; did you mean retention_hours?")])
+
+    def test_tokens_are_read_as_a_start_would_read_them(self):
+        token = self.site.root / "status.token"
+        for text, expected in ((None, "there is no token file"), ("short\n", "fewer than 16 bytes"),
+                               ("two words are no token\n", "spaces or control characters")):
+            if text:
+                token.write_text(text)
+            code, findings = self.check(self.receiver_file("status_token_file: status.token"))
+            self.assertEqual((code, [finding[:2] for finding in findings]), (
+                78, [("error", "line 4: receiver.status_token_file")]))
+            self.assertIn(expected, findings[0][2])
+        token.write_text("0123456789abcdef\n")
+        self.assertEqual(self.check(self.receiver_file("status_token_file: status.token")), (0, []))
+        agent = self.write("agent:\n  state: s\n  to: [\"a:1\"]\n  sources: [{spool: s}]\n  token_file: none.token\n"
+                           "  status_token_file: none.token\n")
+        code, findings = self.check(agent)
+        self.assertEqual((code, [finding[:2] for finding in findings]), (78, [
+            ("error", "line 6: agent.status_token_file"), ("warning", "line 5: agent.token_file")]))
 
     def test_environment_variables(self):
         path = self.receiver_file("name: \"${SITE_NAME}-1\"")
@@ -215,6 +234,34 @@ class ReloadTests(ConfigurationTest):
         page = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
         self.assertIn('waybill_reloads_total{outcome="taken"} 2', page)
         self.assertIn('waybill_reloads_total{outcome="partial"} 1', page)
+        self.assertEqual(receiver.stop(), 0)
+
+    def status(self, port, token):
+        """The code that a request for /status gets that comes under another name than this machine's own."""
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/status", headers={
+            "Host": "collector", "Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=patience(10)) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def test_the_token_of_the_status_is_replaced_and_a_bad_one_is_not_taken(self):
+        port = free_port()
+        lines = [f"metrics: 127.0.0.1:{port}", "status_token_file: status.token"]
+        token = self.site.root / "status.token"
+        token.write_text("0123456789abcdef\n")
+        receiver = self.start(*lines)
+        self.assertEqual((self.status(port, "0123456789abcdef"), self.status(port, "fedcba9876543210")), (200, 401))
+        token.write_text("fedcba9876543210\n")
+        self.assertIn("receiver.status_token_file (token): former -> another one", self.reload(receiver, *lines))
+        self.assertEqual((self.status(port, "0123456789abcdef"), self.status(port, "fedcba9876543210")), (401, 200))
+        token.write_text("short\n")
+        self.assertIn("fewer than 16 bytes", self.reload(receiver, *lines))
+        self.assertEqual(self.status(port, "fedcba9876543210"), 200)
+        self.assertIn("receiver.status_token_file: ", self.reload(receiver, lines[0]))
+        self.assertEqual(self.status(port, "fedcba9876543210"), 403)
+        self.assertNotIn("fedcba9876543210", receiver.log())
         self.assertEqual(receiver.stop(), 0)
 
     def install(self, identity):

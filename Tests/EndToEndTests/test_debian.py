@@ -177,6 +177,12 @@ class ServiceTests(unittest.TestCase):
         self.assert_running("waybill-receiver")
         self.assertEqual(self.shown("waybill-receiver", "MainPID"), main)
         path.write_text(good, encoding="utf-8")
+        agent = self.root / "etc/waybill/agent.yaml"
+        agent.write_text(
+            agent.read_text(encoding="utf-8").replace("  #drain_seconds: 10", "  drain_seconds: 11"), encoding="utf-8")
+        self.run_in("systemctl", "reload", "waybill-agent")
+        until(lambda: "agent.drain_seconds: 10 -> 11" in self.debian.journal(), 30, "the agent says what has changed")
+        self.assert_running("waybill-agent")
 
     def a_thread_that_hangs_is_noticed(self):
         self.run_in("mkdir", "--parents", "/run/systemd/system/waybill-receiver.service.d")

@@ -260,6 +260,9 @@ import WaybillTail
             }
             let changes = ConfigurationTable.changes(from: started, started, to: new)
             #expect(changes.map(\.key) == ["receiver.\(key.facts.key)"])
+            // TLS that is turned on, as here, needs a restart whatever the key.
+            let needsRestart = key.facts.applies == .restart || key.facts.section == "tls"
+            #expect(changes.map(\.needsRestart) == [needsRestart], "\(key.facts.key)")
         }
     }
 

@@ -11,11 +11,21 @@ import WaybillSystem
         _ authorizations: [String] = []
     ) -> StatusAccess.Refusal? {
         do throws(StatusAccess.Refusal) {
-            try StatusAccess(token: token).check(
+            try StatusAccess(token: StatusToken(token)).check(
                 isLoopback: isLoopback, hosts: hosts, authorizations: authorizations)
             return nil
         } catch {
             return error
+        }
+    }
+
+    @Test func `a replaced token counts from the next request on`() throws {
+        let token = StatusToken(Self.token)
+        let access = StatusAccess(token: token)
+        token.current = Secret("fedcba9876543210")
+        try access.check(isLoopback: false, hosts: [], authorizations: ["Bearer fedcba9876543210"])
+        #expect(throws: StatusAccess.Refusal.token) {
+            try access.check(isLoopback: false, hosts: [], authorizations: ["Bearer 0123456789abcdef"])
         }
     }
 

@@ -9,7 +9,7 @@ final class TailBench<Files: FileSystem> {
     let files: Files
     let root: String
     var limits: TailLimits
-    let sources: [SourceConfiguration]
+    private(set) var sources: [SourceConfiguration]
     let agent = AgentName("agent") ?? { preconditionFailure("a good name") }()
 
     private var tail: Tail<Files>?
@@ -229,6 +229,18 @@ final class TailBench<Files: FileSystem> {
         self.waiting = []
         self.hasMet = false
         self.withTail { $0.connectionLost() }
+    }
+
+    /// Follows other sources, as a reload of the configuration does.
+    ///
+    /// - Returns: how many streams are not followed any more.
+    @discardableResult
+    func follow(_ sources: [SourceConfiguration]) -> Int {
+        self.loseConnection()
+        self.sources = sources
+        let setAside = self.withTail { [limits] in $0.follow(sources, limits: limits) }
+        self.takeNotices()
+        return setAside.count
     }
 
     private func step(_ key: StreamKey, byteCountMax: Int) {

@@ -1,0 +1,56 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// Another configuration while the agent runs.
+///
+///     claims of new spools ─▶ registry written ─▶ BYE, connection ends ─▶ sources change ─▶ next step: scan, connect
+///
+/// What was on its way is as after a connection that broke: the receiver says with the next one what it holds.
+extension Pump where Hints: ~Copyable {
+    /// Takes a configuration; all of it or nothing.
+    mutating func reload(_ reload: AgentReload) -> AgentReload.Outcome {
+        guard self.stopDeadline == nil, self.farewell == nil else { return .refused(AgentReload.stopping) }
+        let configuration = self.configuration.taking(reload.configuration)
+        do throws(FileSystemError) {
+            try self.claims.replace(with: configuration.sources.compactMap(\.spool))
+        } catch {
+            return .refused("agent.sources: \(error); another agent ships this spool")
+        }
+        if reload.reconnects || configuration.sources != self.configuration.sources {
+            self.checkpoint(self.now)
+            if self.phase == .ready { self.send(.bye) }
+            self.endConnection()
+            self.follow(configuration)
+            if let make = reload.buffers {
+                let former = self.buffers
+                self.buffer = nil
+                self.buffers = make()
+                self.retiredWireByteCount += former.wireByteCount
+            }
+            self.batchByteCountMax = configuration.batchByteCountMax
+            self.receiverIndex = 0
+            self.backoff.succeed()
+            self.phase = .disconnected(retryAt: self.clock.monotonicTime())
+        } else {
+            self.tail.keep(configuration.tailLimits.keep)
+            self.tail.limitQuarantine(configuration.tailLimits.quarantine)
+        }
+        reload.commit()
+        self.configuration = configuration
+        return .taken
+    }
+
+    private mutating func follow(_ configuration: AgentConfiguration) {
+        let setAside = self.tail.follow(configuration.tailSources, limits: configuration.tailLimits)
+        for stream in setAside {
+            self.lags.remove(stream)
+            self.disputes.settle(stream)
+            self.streams.succeeded(stream)
+        }
+        self.fileErrors.removeAll()
+        self.nextScan = self.clock.monotonicTime()
+        self.hasSettledScan = false
+        self.hasCheckedSources = false
+    }
+}
