@@ -28,7 +28,7 @@ final class SimulatedAgent: @unchecked Sendable {
     /// Every stream that it has opened.
     var opened: Set<StreamID> = []
     private var stepCount = 0
-    /// The sources in its configuration file, and whether it has taken them.
+    /// The sources in its configuration file.
     private var sourceList = SourceList.usual
     private var encoder: BatchEncoder
 

@@ -3,9 +3,8 @@ internal import WaybillSystem
 
 /// Changes what is followed while the tail runs.
 ///
-///     file                                    a source of now matches its path   else, its source
-///     at its path                             continues under that source        is set aside
-///     renamed away, deleted, still being read continues under that source        has changed: continues; is gone: is set aside
+///     a file at its path                     continues under the source that matches it now; is set aside if none does
+///     one renamed away or deleted, unread    continues if its source only changed; is set aside if that was removed
 ///
 /// A file that is set aside keeps its entry in the registry, with the offset that receivers have acknowledged: when a
 /// source matches it again, it continues there, as after a restart. So nothing is lost or sent twice.
