@@ -81,7 +81,8 @@ extension StorageLife {
 
     /// Takes away the archive's checkpoint; with its files, all of it comes from the journal again.
     private func loseCheckpoint(andFiles losesFiles: Bool) throws(FileSystemError) {
-        let files = self.disk.files()
+        // An operator's work, on a disk that is well.
+        let files = FaultyFiles(self.disk.memory)
         var paths = self.disk.memory.files(below: "/data/state").map(\.path).filter { $0.contains("/archive.state") }
         if losesFiles {
             paths += self.disk.memory.files(below: "/data/archive/env=prod").map(\.path)

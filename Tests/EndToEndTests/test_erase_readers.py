@@ -1,5 +1,6 @@
 """What reads events leaves out erased people, and reads nothing when it cannot know who they are."""
 
+import hmac
 import http.client
 import json
 import shutil
@@ -11,6 +12,37 @@ from ledger import archive_files, exported_ids, lines_of
 from test_erase import PERSON, ErasureTest
 
 BAD = b'{"ts":"2026-11-20T09:14:15.926Z","name":"n%d","user":"%s"}\n'
+
+
+def siphash(key, message):
+    """SipHash-2-4, written from its paper."""
+    mask = (1 << 64) - 1
+    low, high = (int.from_bytes(key[at:at + 8], "little") for at in (0, 8))
+    v = [low ^ 0x736F6D6570736575, high ^ 0x646F72616E646F6D, low ^ 0x6C7967656E657261, high ^ 0x7465646279746573]
+
+    def rotated(word, count):
+        return (word << count | word >> 64 - count) & mask
+
+    def rounds(count):
+        for _ in range(count):
+            for first, second, turn in ((0, 1, 13), (2, 3, 16)):
+                v[first] = (v[first] + v[second]) & mask
+                v[second] = rotated(v[second], turn) ^ v[first]
+            v[0] = rotated(v[0], 32)
+            for first, second, turn in ((0, 3, 21), (2, 1, 17)):
+                v[first] = (v[first] + v[second]) & mask
+                v[second] = rotated(v[second], turn) ^ v[first]
+            v[2] = rotated(v[2], 32)
+
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) & 0xFF])
+    for at in range(0, len(padded), 8):
+        word = int.from_bytes(padded[at:at + 8], "little")
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 class ReaderTests(ErasureTest):
@@ -76,6 +108,30 @@ class ReaderTests(ErasureTest):
         self.assertEqual(json.loads(result.stdout)["lines"], 15, result.stderr)
         result = run("inspect", "--verify", self.backup)
         self.assertEqual(result.returncode, 0, result.stdout.decode()[-3000:])
+
+    def test_the_record_is_as_specified(self):
+        """Digest and mark of the person, by the text of `Protocol/formats/erasures.md`; both copies are equal."""
+        self.assertEqual(siphash(bytes(range(16)), bytes(range(15))), 0xA129CA6149BE45E5)
+        states = []
+        for name in ("state/erasures", "archive/_erasures"):
+            entries = {}
+            for line in (self.site.data / name).read_text().splitlines():
+                word, _, rest = line.partition(" ")
+                key, _, value = rest.partition(" ")
+                if word == "+":
+                    entries[key] = value
+                elif word == "-":
+                    del entries[key]
+            states.append(entries)
+        self.assertEqual(*states)
+        key = bytes.fromhex(states[0].pop("key"))
+        self.assertEqual(len(key), 32)
+        digest = hmac.new(key, b"user\0" + PERSON.encode(), "sha256").hexdigest()
+        self.assertEqual(list(states[0]), [f"person:{digest}"])
+        fields = dict(field.split("=") for field in states[0][f"person:{digest}"].split())
+        mark = siphash(hmac.new(key, b"user\0", "sha256").digest()[:16], PERSON.encode())
+        self.assertEqual((fields["kind"], fields["state"], fields["mark"]), ("user", "done", f"{mark:016x}"))
+        self.assertEqual((fields["lines"], fields["records"]), ("15", "24"))
 
     def test_what_an_agent_still_sends_is_counted(self):
         """Lines of the person that arrive later: received = archived + quarantined, and nothing is unaccounted for."""
