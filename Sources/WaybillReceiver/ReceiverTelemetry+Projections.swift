@@ -29,7 +29,6 @@ extension ReceiverTelemetry {
             ])
     }
 
-
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         self.update(name) { standing in
             standing.failureCount += 1
