@@ -369,8 +369,8 @@ let package = Package(
         tests(
             "WaybillCommandTests",
             [
-                "waybill-cli", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillLive",
-                "WaybillMetrics", "WaybillProjection",
+                "waybill-cli", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillLive", "WaybillMetrics", "WaybillProjection",
                 "WaybillReceiver", "WaybillSystem", "WaybillTLS", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),

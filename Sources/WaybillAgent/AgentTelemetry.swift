@@ -338,25 +338,13 @@ package struct AgentTelemetry: Sendable {
         case .segmentDeleted(let id):
             self.logger.debug("segment shipped and deleted", metadata: ["stream": "\(id)"])
         case .segmentKept(let id): self.logger.debug("segment shipped and kept", metadata: ["stream": "\(id)"])
-        case .segmentsReturned(let count, let byteCount):
-            self.logger.warning(
-                "the receiver does not have what was shipped to this address: segments that were kept are shipped again",
-                metadata: ["segments": "\(count)", "bytes": "\(byteCount)"])
-        case .keptSegmentDeleted(let path, let byteCount, let reason):
-            self.logger.debug(
-                "a segment that was shipped and kept is deleted",
-                metadata: ["path": "\(path)", "bytes": "\(byteCount)", "why": "\(reason.rawValue)"])
-        case .quarantineDeleted(let path, let byteCount, let reason):
-            self.logger.notice(
-                "a line that was too long is deleted from the quarantine",
-                metadata: ["path": "\(path)", "bytes": "\(byteCount)", "why": "\(reason.rawValue)"])
+        case .segmentsReturned(let count, let byteCount): self.returned(count, byteCount)
+        case .keptSegmentDeleted(let path, let count, let reason): self.expired(path, count, reason)
+        case .quarantineDeleted(let path, let count, let reason): self.quarantineExpired(path, count, reason)
         case .emptySegmentDeleted(let path):
             self.logger.debug("empty segment deleted", metadata: ["path": "\(path)"])
-        case .segmentNamed(let id, let path):
-            self.logger.notice(
-                "a segment lost its name in a power failure; it is renamed and shipped",
-                metadata: ["stream": "\(id)", "path": "\(path)"])
-        case .segmentUndeletable(let id, let path, let error): self.segmentUndeletable(id, path, error)
+        case .segmentNamed(let id, let path): self.named(id, path)
+        case .segmentUndeletable(let id, let path, let error): self.undeletable(id, path, error)
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.segmentGrew(id, path, sealed, byteCount)
         }
@@ -368,7 +356,31 @@ package struct AgentTelemetry: Sendable {
             metadata: ["stream": "\(id)", "offset": .number(offset), "cause": "\(error)"])
     }
 
-    private func segmentUndeletable(_ id: StreamID, _ path: String, _ error: FileSystemError) {
+    private func returned(_ count: Int, _ byteCount: Int) {
+        self.logger.warning(
+            "the receiver does not have what was shipped to this address: segments that were kept are shipped again",
+            metadata: ["segments": "\(count)", "bytes": "\(byteCount)"])
+    }
+
+    private func expired(_ path: String, _ byteCount: Int, _ reason: FileLimit.Reason) {
+        self.logger.debug(
+            "a segment that was shipped and kept is deleted",
+            metadata: ["path": "\(path)", "bytes": "\(byteCount)", "why": "\(reason.rawValue)"])
+    }
+
+    private func quarantineExpired(_ path: String, _ byteCount: Int, _ reason: FileLimit.Reason) {
+        self.logger.notice(
+            "a line that was too long is deleted from the quarantine",
+            metadata: ["path": "\(path)", "bytes": "\(byteCount)", "why": "\(reason.rawValue)"])
+    }
+
+    private func named(_ id: StreamID, _ path: String) {
+        self.logger.notice(
+            "a segment lost its name in a power failure; it is renamed and shipped",
+            metadata: ["stream": "\(id)", "path": "\(path)"])
+    }
+
+    private func undeletable(_ id: StreamID, _ path: String, _ error: FileSystemError) {
         self.logger.warning(
             .segmentUndeletable, "a shipped segment cannot be deleted",
             metadata: ["stream": "\(id)", "path": "\(path)", "cause": "\(error)"])

@@ -184,7 +184,11 @@ extension ArchiveProjection {
             self.work = nil
         }
         try self.state.commit(changes)
-        if seal != nil { self.seals[folder] = nil } else if deletion.part == .unsealed { self.openDays.remove([folder]) }
+        if seal != nil {
+            self.seals[folder] = nil
+        } else if deletion.part == .unsealed {
+            self.openDays.remove([folder])
+        }
         try Record(root: self.root, files: self.files).finish(&self.state)
         self.forgetPartitions(of: folder)
         for path in paths { self.set.forget(path) }

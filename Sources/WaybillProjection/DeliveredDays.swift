@@ -5,9 +5,10 @@ internal import WaybillSystem
 
 /// Finds out whether the events of a day were accepted by everyone they are sent to; reads the exports' folders.
 ///
-/// A day of an export is delivered once it is sealed and each of its parts has its `.delivered` file. A day of the
-/// archive is delivered once the exports have read all its lines, and their days that may have them are delivered: the
-/// same day, the one before and the one after, because an export has its own time zone.
+/// A day of an export is delivered once it is sealed, its checkpoint has no event of it that is held or in an open part,
+/// and each of its parts has its `.delivered` file. A day of the archive is delivered once the exports have read all its
+/// lines, and their days that may have them are delivered: the same day, the one before and the one after, because an
+/// export has its own time zone.
 ///
 /// - SeeAlso: `Protocol/formats/exports.md`.
 struct DeliveredDays<Files: FileSystem> {
@@ -26,9 +27,11 @@ struct DeliveredDays<Files: FileSystem> {
             guard let read = entries?["position"].flatMap({ Int($0) }), read >= position.rawValue else { return false }
             for distance in Int32(-1)...1 {
                 let day = CalendarDay(daysSince1970: folder.day.daysSince1970 + distance)
-                guard try self.isDelivered(export: "exports/\(export)/env=\(folder.environment)/date=\(day)") else {
-                    return false
-                }
+                let path = "exports/\(export)/env=\(folder.environment)/date=\(day)"
+                let standing = entries?[PartStanding.keyPrefix + path].flatMap { PartStanding(text: $0) }
+                guard standing.map({ $0.revision > 0 && !$0.isUnsealed }) ?? true,
+                    try self.isDelivered(export: path)
+                else { return false }
             }
         }
         return true

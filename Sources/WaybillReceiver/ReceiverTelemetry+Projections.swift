@@ -44,7 +44,6 @@ extension ReceiverTelemetry {
             ])
     }
 
-
     func projectionFailed(_ name: String, _ error: FileSystemError, attempt: Int, retryingIn pause: Duration) {
         let now = self.clock.monotonicTime()
         let since = self.projections.withLock { projections in

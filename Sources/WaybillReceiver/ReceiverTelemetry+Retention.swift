@@ -129,7 +129,7 @@ extension ReceiverTelemetry {
         add("waybill_retention_deleted_lines_total", "Lines in them, as far as they are counted.") { $0.lineCount }
         add("waybill_retention_deleted_bytes_total", "Bytes in them, as far as they are measured.") { $0.byteCount }
         page.add(
-            "waybill_journal_excess_bytes", .gauge, "Bytes of the journal beyond `journal.gib` that must be read first.",
+            "waybill_journal_excess_bytes", .gauge, "Bytes of the journal beyond its limit that must be read first.",
             self.journalExcess.load(ordering: .relaxed))
         page.add(
             "waybill_retention_kept_days", .gauge, "Days over a limit that stay because they are not delivered."

@@ -38,7 +38,9 @@ package enum Reshipment: Hashable, Sendable {
 
     /// Renames a complete segment within its folder; the new name is durable when this returns.
     package static func reship(_ path: String, on files: some FileSystem) throws(Failure) -> Reshipment {
-        if let kept = KeptSegmentName(parsing: Path.name(of: path)) { return try self.returnKept(path, kept, on: files) }
+        if let kept = KeptSegmentName(parsing: Path.name(of: path)) {
+            return try self.returnKept(path, kept, on: files)
+        }
         guard let name = SegmentName(parsing: KeptSegmentName.plain(Path.name(of: path))) else {
             throw .notSegment(path: path)
         }

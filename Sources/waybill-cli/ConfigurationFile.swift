@@ -4,7 +4,6 @@ import WaybillConsole
 import WaybillEvent
 import WaybillExport
 import WaybillNotices
-import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
@@ -181,11 +180,6 @@ struct ConfigurationFile {
         if let agents = Self.agents(&section, requiresCertificates: requiresCertificates) {
             configuration.agents = agents.principals
             configuration.agentsFiles = agents.files
-        }
-        if configuration.retention.condition == .delivered, configuration.retention.unsealedDayCountMax != nil {
-            section.complain(
-                "retention.unsealed_days",
-                "cannot stand with only: delivered, which keeps every day that is not sealed; remove one of them")
         }
         if configuration.tls?.revocations != nil, !requiresCertificates {
             section.complain("tls.crl", "needs client_ca: without it no agent is asked for its certificate")

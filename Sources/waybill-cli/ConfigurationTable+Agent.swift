@@ -11,7 +11,9 @@ import WaybillYAML
 
 extension ConfigurationTable {
     /// The section `agent`.
-    static var agent: [ConfigurationKey<AgentConfiguration>] { self.agentPlaces + self.agentShipping }
+    static var agent: [ConfigurationKey<AgentConfiguration>] {
+        self.agentPlaces + self.agentShipping + self.agentKeeping + self.agentTrust
+    }
 
     /// Who it is, and where it ships to.
     @KeyList<AgentConfiguration> private static var agentPlaces: [ConfigurationKey<AgentConfiguration>] {
@@ -48,7 +50,7 @@ extension ConfigurationTable {
             "The file with the token that other machines must show for GET /status; without it they get none.")
     }
 
-    /// How it ships, and what.
+    /// How it ships.
     @KeyList<AgentConfiguration> private static var agentShipping: [ConfigurationKey<AgentConfiguration>] {
         ConfigurationKey(
             "tls", type: "on, off, or the section below", applies: .reload, option: "--tls", default: "off",
@@ -77,6 +79,10 @@ extension ConfigurationTable {
             "drain_seconds", .duration(0...3600, unit: .seconds(1)), \.drainPatience, unit: "seconds",
             applies: .reload,
             "How long a stop may take to ship what is left.")
+    }
+
+    /// What it keeps of what was shipped, and in the quarantine.
+    @KeyList<AgentConfiguration> private static var agentKeeping: [ConfigurationKey<AgentConfiguration>] {
         ConfigurationKey(
             "hours", in: "keep", .duration(1...87_600, unit: .seconds(3600)), optional: \.keep.ageMax, unit: "hours",
             applies: .reload, example: "24",
@@ -95,6 +101,10 @@ extension ConfigurationTable {
             optional: \.tailLimits.quarantine.byteCountMax, unit: "GiB",
             applies: .reload, default: "keep all", example: "5",
             "Delete the oldest lines of the quarantine when all take more.")
+    }
+
+    /// Whom it trusts, and what it ships.
+    @KeyList<AgentConfiguration> private static var agentTrust: [ConfigurationKey<AgentConfiguration>] {
         ConfigurationKey(
             "ca", in: "tls", .file, optional: \.authorities, applies: .reload, option: "--tls-ca",
             default: "the system's authorities", example: "ca.pem",

@@ -30,7 +30,7 @@ extension ConfigurationTable {
             example: "delivered",
             "Keep a day, whatever its age and size, until `waybill deliver` has sent all of it.")
         ConfigurationKey(
-            "apps", in: "retention", .appLimits, \.retention.apps, applies: .reload, default: "none",
+            "apps", in: "retention", .appLimits, optional: \.retention.appLimits, applies: .reload,
             example: "{com.example.noisy: {days: 7}}",
             "Limits for apps, by bundle: `days` in place of the general one, and `gib` for the app's sealed days.")
         ConfigurationKey(
@@ -38,14 +38,16 @@ extension ConfigurationTable {
             unit: "days", applies: .reload, default: "keep all", example: "30",
             "Delete a day that is still not sealed so long after it was due; its lines are lost.")
         ConfigurationKey(
-            "quarantine", in: "retention", .limit, \.retention.quarantine, applies: .reload, default: "keep all",
+            "quarantine", in: "retention", .limit, optional: \.retention.quarantineLimit, applies: .reload,
+            default: "keep all",
             example: "{days: 30, gib: 5}", "Delete the oldest days of the quarantine.")
         ConfigurationKey(
-            "dead", in: "retention", .limit, \.retention.dead, applies: .reload, default: "keep all",
+            "dead", in: "retention", .limit, optional: \.retention.deadLimit, applies: .reload, default: "keep all",
             example: "{days: 30, gib: 5}",
             "Delete the oldest dead letters of sealed days; the size is of each export.")
         ConfigurationKey(
-            "set_aside", in: "retention", .limit, \.retention.setAside, applies: .reload, default: "keep all",
+            "set_aside", in: "retention", .limit, optional: \.retention.setAsideLimit, applies: .reload,
+            default: "keep all",
             example: "{days: 90, gib: 5}", "Delete the oldest files that starts have set aside.")
         ConfigurationKey(
             "retention_hours", in: "journal", .duration(0...8760, unit: .seconds(3600)), \.journalRetention,
@@ -59,6 +61,29 @@ extension ConfigurationTable {
             "hours", in: "journal", .duration(1...87_600, unit: .seconds(3600)), optional: \.unreadJournal.ageMax,
             unit: "hours", applies: .reload, default: "keep all", example: "720",
             "Delete segments that the archive has read and that are older, read by exports or not.")
+    }
+}
+
+/// What a file leaves out is `nil` here.
+extension RetentionPolicy {
+    fileprivate var quarantineLimit: RetentionLimit? {
+        get { self.quarantine.keepsAll ? nil : self.quarantine }
+        set { self.quarantine = newValue ?? RetentionLimit() }
+    }
+
+    fileprivate var deadLimit: RetentionLimit? {
+        get { self.dead.keepsAll ? nil : self.dead }
+        set { self.dead = newValue ?? RetentionLimit() }
+    }
+
+    fileprivate var setAsideLimit: RetentionLimit? {
+        get { self.setAside.keepsAll ? nil : self.setAside }
+        set { self.setAside = newValue ?? RetentionLimit() }
+    }
+
+    fileprivate var appLimits: [String: RetentionLimit]? {
+        get { self.apps.isEmpty ? nil : self.apps }
+        set { self.apps = newValue ?? [:] }
     }
 }
 
@@ -87,9 +112,9 @@ extension RetentionLimit {
 extension ValueType<RetentionLimit> {
     fileprivate static var limit: ValueType {
         .scalar("section of days and gib", rule: RetentionLimit.rule) {
-            $0.keepsAll ? "keep all" : $0.text
+            $0.text
         } read: {
-            $0.string == "keep all" ? RetentionLimit() : RetentionLimit($0)
+            RetentionLimit($0)
         }
     }
 }
@@ -98,7 +123,6 @@ extension ValueType<[String: RetentionLimit]> {
     fileprivate static var appLimits: ValueType {
         let rule = "a section of apps, each with \(RetentionLimit.rule)"
         return ValueType(name: "section of apps") { node, reading in
-            if node.string == "none" { return [:] }
             guard let mapping = node.mapping else {
                 reading.problems.append(ValueProblem(text: "must be \(rule)"))
                 return nil
@@ -113,8 +137,7 @@ extension ValueType<[String: RetentionLimit]> {
             }
             return limits
         } show: { limits in
-            let apps = limits.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.text)" }
-            return apps.isEmpty ? "none" : "{\(apps.joined(separator: ", "))}"
+            "{" + limits.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value.text)" }.joined(separator: ", ") + "}"
         }
     }
 }

@@ -47,6 +47,14 @@ CASES = {
         (f'waybill_projection_unaccounted_lines{{{RECEIVER},projection="csv"}}', "-1x20", True)],
     "WaybillProjectionFails": [
         (f'waybill_projection_failures_total{{{RECEIVER},projection="csv"}}', "0 0 1 1 1 1", True)],
+    "WaybillExportMissedEvents": [
+        (f'waybill_projection_missed_bytes_total{{{RECEIVER},projection="csv"}}', "0 0 10 10 10", True)],
+    "WaybillUnsealedDayDeleted": [
+        (f'waybill_retention_deletions_total{{{RECEIVER},part="unsealed",reason="age"}}', "0 0 1 1", True),
+        (f'waybill_retention_deletions_total{{{RECEIVER},part="archive",reason="age"}}', "0 0 1 1", False)],
+    "WaybillDaysNotDelivered": [
+        (f'waybill_retention_kept_days{{{RECEIVER},projection="archive"}}', "2x70", True),
+        (f'waybill_retention_kept_days{{{RECEIVER},projection="archive"}}', "2x30 0x40", False)],
     "WaybillProjectionWaits": [(f'waybill_projection_waiting{{{RECEIVER},projection="csv"}}', "1x10", True)],
     "WaybillProjectionBehind": [
         (f'waybill_projection_pending_bytes{{{RECEIVER},projection="csv"}}', "65000000x15", True),
@@ -91,6 +99,7 @@ MINUTES = {
     "WaybillDiskFillsUp": 480, "WaybillCertificateExpires": 80,
     "WaybillAgentCertificateExpires": 80, "WaybillReloadRefused": 4, "WaybillJournalDamaged": 4, "WaybillLinesNotAllowed": 4,
     "WaybillAgentLostBytes": 3, "WaybillAgentMissingSegments": 3, "WaybillAgentUnreadableFiles": 20,
+    "WaybillExportMissedEvents": 4, "WaybillUnsealedDayDeleted": 3, "WaybillDaysNotDelivered": 70,
     "WaybillAgentDisputedStreams": 70, "WaybillDeliveryWaits": 70}
 
 

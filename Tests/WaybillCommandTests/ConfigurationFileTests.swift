@@ -2,6 +2,7 @@ import Testing
 import WaybillAgent
 import WaybillEvent
 import WaybillExport
+import WaybillJournal
 import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
@@ -24,7 +25,8 @@ import WaybillTail
         ("retention: {day: 3}", "receiver.retention.day: is not a key of receiver.retention:; did you mean days?"),
         (
             "retention: {colour: 3}",
-            "receiver.retention.colour: is not a key of receiver.retention:; its keys are days, free_gib, gib"
+            "receiver.retention.colour: is not a key of receiver.retention:; its keys are apps, days, "
+                + "dead, free_gib, gib, only, quarantine, set_aside, unsealed_days"
         ),
         (
             "exports: [{provider: ga4, options: {to_old: clamp}}]",
@@ -33,6 +35,58 @@ import WaybillTail
     ])
     func `an unknown key names its section and the nearest key`(line: String, expected: String) {
         #expect(Self.problems(Self.head + "  \(line)\n").contains("f: line 3: \(expected)"))
+    }
+
+    @Test func `limits of parts and apps are sections of their own`() throws {
+        let file = ConfigurationFile(
+            yaml: Self.head + """
+                  retention:
+                    only: delivered
+                    apps: {com.example.noisy: {days: 7}, com.example.shop: {gib: 2}}
+                    unsealed_days: 40
+                    quarantine: {days: 30, gib: 5}
+                    dead: {days: 14}
+                    set_aside: {gib: 1}
+                  journal: {gib: 100, hours: 720}
+                agent:
+                  state: /s
+                  to: a:1
+                  keep: {hours: 24, gib: 3}
+                  quarantine: {days: 9}
+                  sources: [{spool: /spool}]
+                """, directory: ".")
+        #expect(file.problems.isEmpty, "\(file.problems)")
+        let receiver = try #require(file.receiver)
+        let retention = receiver.retention
+        #expect(retention.condition == .delivered && retention.unsealedDayCountMax == 40)
+        #expect(
+            retention.apps == [
+                "com.example.noisy": RetentionLimit(dayCountMax: 7),
+                "com.example.shop": RetentionLimit(byteCountMax: 2 << 30),
+            ])
+        #expect(retention.quarantine == RetentionLimit(dayCountMax: 30, byteCountMax: 5 << 30))
+        #expect(retention.dead == RetentionLimit(dayCountMax: 14))
+        #expect(retention.setAside == RetentionLimit(byteCountMax: 1 << 30))
+        #expect(
+            receiver.unreadJournal == UnreadJournalLimit(byteCountMax: 100 << 30, ageMax: .seconds(2_592_000)))
+        let agent = try #require(file.agent)
+        #expect(agent.tailLimits.keep == FileLimit(ageMax: .seconds(86_400), byteCountMax: 3 << 30))
+        #expect(agent.tailLimits.quarantine == FileLimit(ageMax: .seconds(777_600)))
+    }
+
+    @Test(arguments: [
+        ("quarantine: 30", "quarantine"), ("dead: {day: 3}", "dead"), ("set_aside: {days: 0}", "set_aside"),
+        ("dead: {}", "dead"), ("quarantine: {gib: x}", "quarantine"),
+    ])
+    func `a wrong limit says what it must be`(line: String, key: String) {
+        #expect(
+            Self.problems(Self.head + "  retention: {\(line)}\n")
+                == ["f: line 3: receiver.retention.\(key): must be {days: 30}, {gib: 5}, or both"])
+        #expect(
+            Self.problems(Self.head + "  retention: {apps: {a: {day: 3}}}\n")
+                == [
+                    "f: line 3: receiver.retention.apps: must be a section of apps, each with {days: 30}, {gib: 5}, or both"
+                ])
     }
 
     @Test func `a file without problems gives each key its place`() throws {
@@ -247,6 +301,14 @@ import WaybillTail
             case "retention.days": new.retention.dayCountMax = 1
             case "retention.gib": new.retention.byteCountMax = 1 << 30
             case "retention.free_gib": new.retention.freeByteCountMin = 1 << 30
+            case "retention.only": new.retention.condition = .delivered
+            case "retention.apps": new.retention.apps = ["a": RetentionLimit(dayCountMax: 1)]
+            case "retention.unsealed_days": new.retention.unsealedDayCountMax = 1
+            case "retention.quarantine": new.retention.quarantine.dayCountMax = 1
+            case "retention.dead": new.retention.dead.dayCountMax = 1
+            case "retention.set_aside": new.retention.setAside.dayCountMax = 1
+            case "journal.gib": new.unreadJournal.byteCountMax = 1 << 30
+            case "journal.hours": new.unreadJournal.ageMax = .seconds(3600)
             case "journal.retention_hours": new.journalRetention += .seconds(3600)
             case "reserve_mib": new.reserveByteCount += 1 << 20
             case "memory.admission_mib": new.admissionByteCount += 1 << 20

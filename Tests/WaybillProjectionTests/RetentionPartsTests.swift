@@ -190,7 +190,7 @@ import WaybillTestSupport
         #expect(try Self.retireExport(bench) { $0.dead.dayCountMax = 3 } == RetentionReport())
     }
 
-    @Test func `a day stays until the export that is sent has its parts delivered, and the archive's day with it`() throws {
+    @Test func `a day stays until its parts are delivered, and the archive's day with it`() throws {
         let bench = try Self.bench()
         func policy(_ policy: inout RetentionPolicy) {
             policy.dayCountMax = 1

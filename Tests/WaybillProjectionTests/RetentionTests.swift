@@ -44,7 +44,8 @@ import WaybillTestSupport
     @Test func `an app has limits of its own, and every part has its own sum`() throws {
         var policy = Self.policy(days: 9, bytes: 2000)
         let items =
-            try Self.days(10...19) + Self.days(10...19, bundle: "noisy").map { item in
+            try Self.days(10...19)
+            + Self.days(10...19, bundle: "noisy").map { item in
                 RetainedItem(
                     part: .archive, path: "noisy-" + item.path, end: item.end, lineCount: 1, byteCount: 100,
                     bundle: "noisy")
