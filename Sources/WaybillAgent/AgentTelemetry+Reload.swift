@@ -1,4 +1,5 @@
 internal import Logging
+internal import WaybillNotices
 internal import WaybillSystem
 
 /// What an agent says about a reload of its configuration.
@@ -11,14 +12,15 @@ extension AgentTelemetry {
             metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
         guard !waiting.isEmpty else { return }
         self.logger.warning(
-            "these changes of the configuration need a restart",
+            .agentRestartNeeded, "these changes of the configuration need a restart",
             metadata: ["changes": "\(waiting.joined(separator: "; "))"])
     }
 
     func reloadRefused(_ problems: [String]) {
         for problem in problems {
             self.logger.error(
-                "the new configuration is refused, the old one stays", metadata: ["problem": "\(problem)"])
+                .agentReloadRefused, "the new configuration is refused, the old one stays",
+                metadata: ["problem": "\(problem)"])
         }
     }
 }

@@ -358,6 +358,7 @@ package struct AgentTelemetry: Sendable {
 
     private func returned(_ count: Int, _ byteCount: Int) {
         self.logger.warning(
+            .segmentsReturned,
             "the receiver does not have what was shipped to this address: segments that were kept are shipped again",
             metadata: ["segments": "\(count)", "bytes": "\(byteCount)"])
     }

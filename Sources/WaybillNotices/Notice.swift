@@ -17,6 +17,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case journalLost = 1007
     case retirementFailed = 1008
     case clockDoubted = 1009
+    case journalTooLarge = 1010
 
     // The receiver: configuration.
     case restartNeeded = 1101
@@ -42,6 +43,10 @@ package enum Notice: Int, CaseIterable, Sendable {
     case eventsRefused = 1308
     case eventsChanged = 1309
     case eventsSkipped = 1310
+    case unsealedDayDeleted = 1311
+    case daysNotDelivered = 1312
+    case journalFreed = 1313
+    case exportMissed = 1314
 
     // The agent: state.
     case registryDamaged = 2001
@@ -49,6 +54,8 @@ package enum Notice: Int, CaseIterable, Sendable {
     case registryEntriesUnreadable = 2003
     case stateOpenToOthers = 2004
     case registryFailed = 2005
+    case agentRestartNeeded = 2006
+    case agentReloadRefused = 2007
 
     // The agent: the receiver.
     case disconnected = 2101
@@ -59,6 +66,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case receiverForgot = 2106
     case segmentsMissing = 2107
     case acksMissing = 2108
+    case segmentsReturned = 2109
 
     // The agent: sources.
     case spoolUnusable = 2201

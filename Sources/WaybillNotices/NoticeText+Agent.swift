@@ -68,6 +68,21 @@ extension NoticeText {
             cause: "The agent is connected and has sent batches, and for a minute none was acknowledged.",
             effect: "Nothing is lost: the lines stay on disk until they are acknowledged.",
             remedy: "Look at the receiver's log: its disk may be full (WB1006) or slow (WB1005)."),
+        .agentRestartNeeded: NoticeText(
+            "Changes of the agent's configuration need a restart", of: nil,
+            cause: "The configuration was reloaded, and some changed keys apply only at a start.",
+            effect: "The old values of these keys stay. All other changes apply.",
+            remedy: "Restart the agent when it suits you: nothing is lost or sent twice."),
+        .agentReloadRefused: NoticeText(
+            "The agent's new configuration is refused", of: nil,
+            cause: "The file, or a file that it names, has the problem that `problem` says.",
+            effect: "Nothing changes: the agent works on with the old configuration.",
+            remedy: "Correct the file, check it with waybill check, and reload again."),
+        .segmentsReturned: NoticeText(
+            "Kept segments are shipped again", of: [],
+            cause: "The receiver at this address is another one, or an older copy: it does not have what was shipped there.",
+            effect: "The segments that `keep` left are shipped again. What the receiver has is stored once.",
+            remedy: "None, if you restored or replaced the receiver. Otherwise see where its data directory went."),
     ]
 
     static let sources: [Notice: NoticeText] = [

@@ -35,6 +35,14 @@ extension NoticeText {
             cause: "The disk refuses writes: it is full, read-only or broken. `code` and `cause` say which.",
             effect: "Nothing is acknowledged, so nothing is lost: agents keep their lines and send them later.",
             remedy: "Free space or lower retention: (the receiver continues by itself); replace a disk that fails."),
+        .journalTooLarge: NoticeText(
+            "The journal is larger than its limit", of: [],
+            cause: """
+                journal.gib is reached, and the archive has not read the journal's beginning; or, with retention.only, an \
+                export that is sent has not.
+                """,
+            effect: "Nothing is deleted, and the disk fills.",
+            remedy: "See why that projection does not go on: waybill status shows how far behind each is."),
         .journalLost: NoticeText(
             "The journal's files are gone", of: [],
             cause: "The journal's folder or a segment was deleted, moved or replaced while the receiver was running.",
@@ -156,5 +164,25 @@ extension NoticeText {
             cause: "The events are outside of what the export may send.",
             effect: "They are in the archive, and not at the provider.",
             remedy: "Do what the message says."),
+        .unsealedDayDeleted: NoticeText(
+            "A day was deleted that could not be sealed", of: ["day"],
+            cause: "The day is older than retention.unsealed_days, and its seal failed until then.",
+            effect: "Its lines are gone, but for what the journal still has. `archive/_deleted.ndjson` has the counts.",
+            remedy: "Look for earlier errors of this day, and check the disk."),
+        .daysNotDelivered: NoticeText(
+            "Days over a limit are kept because they are not delivered", of: ["projection"],
+            cause: "retention has `only: delivered`, and waybill deliver has not sent all of these days.",
+            effect: "The limit is not reached, and the disk fills.",
+            remedy: "Deliver them; or remove `only`, or name the environments of the export with env."),
+        .journalFreed: NoticeText(
+            "A segment of the journal was deleted that an export had not read", of: ["projection"],
+            cause: "journal.gib or journal.hours is reached, and the export stands still. The archive has the events.",
+            effect: "The export lacks the events of this range.",
+            remedy: "Mend the export's cause, then run the waybill replay that `command` has."),
+        .exportMissed: NoticeText(
+            "An export continues after a deleted part of the journal", of: ["projection"],
+            cause: "The journal was deleted up to there before the export had read it.",
+            effect: "The export lacks the events between `from` and `to`.",
+            remedy: "Run the waybill replay that the line of the deletion (WB1313) has."),
     ]
 }

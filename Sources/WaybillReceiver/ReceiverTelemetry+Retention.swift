@@ -1,4 +1,5 @@
 internal import Logging
+internal import WaybillNotices
 internal import WaybillJournal
 internal import WaybillMetrics
 internal import WaybillProjection
@@ -31,14 +32,14 @@ extension ReceiverTelemetry {
         self.count(deletion)
         let metadata: Logger.Metadata = [
             "projection": "\(name)", "part": "\(deletion.part.rawValue)", "day": "\(deletion.path)",
-            "why": "\(deletion.reason.rawValue)", "lines": "\(deletion.lineCount)", "bytes": "\(deletion.byteCount)",
+            "why": "\(deletion.reason.rawValue)", "lines": .number(deletion.lineCount), "bytes": .number(deletion.byteCount),
         ]
         switch deletion.part {
         case .archive, .exports:
             self.update(name) { $0.deletedDayCount += 1 }
             self.logger.notice("day deleted", metadata: metadata)
         case .unsealed:
-            self.logger.warning("a day was deleted that could not be sealed", metadata: metadata)
+            self.logger.warning(.unsealedDayDeleted, "a day was deleted that could not be sealed", metadata: metadata)
         case .quarantine: self.logger.notice("a day of the quarantine was deleted", metadata: metadata)
         case .dead: self.logger.notice("dead letters were deleted", metadata: metadata)
         case .setAside: self.logger.notice("a file that was set aside was deleted", metadata: metadata)
@@ -52,10 +53,11 @@ extension ReceiverTelemetry {
         self.update(name) { $0.keptDayCount = days.count }
         guard days.count > before, let oldest = days.first else { return }
         self.logger.warning(
+            .daysNotDelivered,
             "retention keeps days that are not delivered, so its limits are not reached; deliver them, or remove `only`",
             metadata: [
-                "projection": "\(name)", "days": "\(days.count)", "oldest": "\(oldest.path)",
-                "why": "\(oldest.reason.rawValue)", "bytes": "\(days.reduce(0) { $0 + $1.byteCount })",
+                "projection": "\(name)", "days": .number(days.count), "oldest": "\(oldest.path)",
+                "why": "\(oldest.reason.rawValue)", "bytes": .number(days.reduce(0) { $0 + $1.byteCount }),
             ])
     }
 
@@ -76,10 +78,11 @@ extension ReceiverTelemetry {
                 byteCount: segment.byteCount))
         for name in names.sorted() {
             self.logger.warning(
+                .journalFreed,
                 "a segment of the journal was deleted that an export has not read; once it works again, add its events",
                 metadata: [
                     "projection": "\(name)", "from": "\(segment.start)", "to": "\(segment.end)",
-                    "bytes": "\(segment.byteCount)", "why": "\(reason.rawValue)",
+                    "bytes": .number(segment.byteCount), "why": "\(reason.rawValue)",
                     "received": "\(segment.received.map(\.text) ?? "?") to \(segment.written.text)",
                     "command": "\(segment.replay(of: name, in: data))",
                 ])
@@ -92,8 +95,9 @@ extension ReceiverTelemetry {
         self.journalExcess.store(byteCount, ordering: .relaxed)
         guard byteCount > 0, before == 0 else { return }
         self.logger.warning(
+            .journalTooLarge,
             "the journal is larger than journal.gib: the archive, or an export that is sent, has not read its beginning",
-            metadata: ["bytes": "\(byteCount)"])
+            metadata: ["bytes": .number(byteCount)])
     }
 
     /// An export continues after a range of the journal that was deleted before it read it.
@@ -102,9 +106,10 @@ extension ReceiverTelemetry {
         for name in names.sorted() {
             self.update(name) { $0.missedByteCount += byteCount }
             self.logger.warning(
+                .exportMissed,
                 "an export continues after a deleted part of the journal; waybill replay adds its events",
                 metadata: [
-                    "projection": "\(name)", "from": "\(damage.start)", "to": "\(damage.end)", "bytes": "\(byteCount)",
+                    "projection": "\(name)", "from": "\(damage.start)", "to": "\(damage.end)", "bytes": .number(byteCount),
                 ])
         }
     }

@@ -86,6 +86,15 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// A line is stored twice and its neighbour not at all: the number of lines is right.
     case countInsteadOfCompare
 
+    // What retention deletes.
+    /// A day goes for its age, whether or not its events were delivered.
+    case deleteUndelivered
+    /// The journal is bounded whatever the archive has read.
+    case freeUnarchived
+
+    /// Those of retention.
+    package static let ofRetention: [PlantedBug] = [.deleteUndelivered, .freeUnarchived]
+
     /// Those that a disk alone can have.
     package static let ofStorage: [PlantedBug] = [
         .skipJournalSync, .skipDirectorySync, .checkpointBeforeData, .trustFailedSync, .trustFailedWrites,

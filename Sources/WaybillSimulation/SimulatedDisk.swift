@@ -162,7 +162,7 @@ final class SimulatedDisk {
     }
 
     /// As far as it can be inflated.
-    private static func inflate(_ bytes: [UInt8]) -> [UInt8] {
+    static func inflate(_ bytes: [UInt8]) -> [UInt8] {
         var inflater = GzipInflater()
         var output: [UInt8] = []
         bytes.withUnsafeBytes { input in

@@ -1,4 +1,5 @@
 import WaybillAgent
+import WaybillMetrics
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS

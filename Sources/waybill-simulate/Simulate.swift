@@ -24,6 +24,9 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Simulate only the receiver's disk: journal and archive.")
     var storage = false
 
+    @Flag(help: "Simulate only what retention deletes of a data directory.")
+    var retention = false
+
     @Flag(help: "Print what happens in each life.")
     var trace = false
 
@@ -48,7 +51,9 @@ struct Simulate: ParsableCommand {
             if let violation = report.violation {
                 broken += 1
                 print("seed \(seed): \(violation)")
-                let options = (self.storage ? " --storage" : "") + (self.bug.map { " --bug \($0)" } ?? "")
+                let options =
+                    (self.storage ? " --storage" : "") + (self.retention ? " --retention" : "")
+                    + (self.bug.map { " --bug \($0)" } ?? "")
                 print("reproduce: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
                 if !self.keepGoing { throw ExitCode(1) }
             }
@@ -63,6 +68,11 @@ struct Simulate: ParsableCommand {
         if self.storage {
             var report = SiteLife.Report()
             report.violation = StorageLife.run(seed: seed, bugs: bugs)
+            return report
+        }
+        if self.retention {
+            var report = SiteLife.Report()
+            report.violation = RetentionLife.run(seed: seed, bugs: bugs)
             return report
         }
         return SiteLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
