@@ -80,7 +80,8 @@ extension NoticeText {
             remedy: "Correct the file, check it with waybill check, and reload again."),
         .segmentsReturned: NoticeText(
             "Kept segments are shipped again", of: [],
-            cause: "The receiver at this address is another one, or an older copy: it does not have what was shipped there.",
+            cause:
+                "The receiver at this address is another one, or an older copy: it does not have what was shipped there.",
             effect: "The segments that `keep` left are shipped again. What the receiver has is stored once.",
             remedy: "None, if you restored or replaced the receiver. Otherwise see where its data directory went."),
     ]

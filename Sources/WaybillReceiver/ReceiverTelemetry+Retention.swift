@@ -32,7 +32,8 @@ extension ReceiverTelemetry {
         self.count(deletion)
         let metadata: Logger.Metadata = [
             "projection": "\(name)", "part": "\(deletion.part.rawValue)", "day": "\(deletion.path)",
-            "why": "\(deletion.reason.rawValue)", "lines": .number(deletion.lineCount), "bytes": .number(deletion.byteCount),
+            "why": "\(deletion.reason.rawValue)", "lines": .number(deletion.lineCount),
+            "bytes": .number(deletion.byteCount),
         ]
         switch deletion.part {
         case .archive, .exports:
@@ -109,7 +110,8 @@ extension ReceiverTelemetry {
                 .exportMissed,
                 "an export continues after a deleted part of the journal; waybill replay adds its events",
                 metadata: [
-                    "projection": "\(name)", "from": "\(damage.start)", "to": "\(damage.end)", "bytes": .number(byteCount),
+                    "projection": "\(name)", "from": "\(damage.start)", "to": "\(damage.end)",
+                    "bytes": .number(byteCount),
                 ])
         }
     }
