@@ -60,7 +60,8 @@ package actor DeliveryService {
         let board = self.board
         return try await MetricsServer.start(
             on: MetricsListening(
-                address: self.started.metrics, socket: socket ?? self.started.statusSocket, token: token),
+                address: self.started.metrics, socket: socket ?? self.started.statusSocket,
+                token: StatusToken(token)),
             group: MultiThreadedEventLoopGroup.singleton,
             MetricsAnswers(
                 page: { $0.makeSucceededFuture(board.page(at: POSIXClock().wallTime())) },
