@@ -1,6 +1,6 @@
 /// SipHash-2-4 (Aumasson and Bernstein, 2012): a fast keyed hash of short texts, without allocation.
 ///
-/// Whoever does not know the key can neither predict nor collide it; it is no digest to tell two texts apart for good.
+/// Without the key nobody predicts it or makes two texts collide; it is no digest to tell two texts apart for good.
 package struct SipHash: Hashable, Sendable {
     private let key: (UInt64, UInt64)
 

@@ -38,8 +38,8 @@ extension NoticeText {
         .journalTooLarge: NoticeText(
             "The journal is larger than its limit", of: [],
             cause: """
-                journal.gib is reached, and the archive has not read the journal's beginning; or, with retention.only, an \
-                export that is sent has not.
+                The limit journal.gib is reached, and the archive has not read the journal's beginning; or, with \
+                retention.only, an export that is sent has not.
                 """,
             effect: "Nothing is deleted, and the disk fills.",
             remedy: "See why that projection does not go on: waybill status shows how far behind each is."),
@@ -171,12 +171,13 @@ extension NoticeText {
             remedy: "Look for earlier errors of this day, and check the disk."),
         .daysNotDelivered: NoticeText(
             "Days over a limit are kept because they are not delivered", of: ["projection"],
-            cause: "retention has `only: delivered`, and waybill deliver has not sent all of these days.",
+            cause: "The key retention.only is `delivered`, and waybill deliver has not sent all of these days.",
             effect: "The limit is not reached, and the disk fills.",
             remedy: "Deliver them; or remove `only`, or name the environments of the export with env."),
         .journalFreed: NoticeText(
             "A segment of the journal was deleted that an export had not read", of: ["projection"],
-            cause: "journal.gib or journal.hours is reached, and the export stands still. The archive has the events.",
+            cause:
+                "The limit journal.gib or journal.hours is reached, and the export stands still. The archive has the events.",
             effect: "The export lacks the events of this range.",
             remedy: "Mend the export's cause, then run the waybill replay that `command` has."),
         .exportMissed: NoticeText(

@@ -31,6 +31,10 @@ import WaybillTail
         case "batch_lines": new.tailLimits.batchLineCountMax += 1
         case "linger_ms": new.linger += .milliseconds(1)
         case "drain_seconds": new.drainPatience += .seconds(1)
+        case "keep.hours": new.keep.ageMax = .seconds(3600)
+        case "keep.gib": new.keep.byteCountMax = 1 << 30
+        case "quarantine.days": new.tailLimits.quarantine.ageMax = .seconds(86_400)
+        case "quarantine.gib": new.tailLimits.quarantine.byteCountMax = 1 << 30
         case "tls.ca": new.authorities = "x"
         case "tls.pinned": new.pins = [try #require(CertificatePin("sha256:" + String(repeating: "0", count: 64)))]
         case "tls.certificate": new.certificate = "x"

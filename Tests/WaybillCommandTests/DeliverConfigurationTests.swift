@@ -20,7 +20,8 @@ import WaybillExport
         let deliver = try #require(ConfigurationFile(yaml: yaml, directory: "/etc/waybill").deliver)
         #expect(
             String(decoding: deliver.json, as: UTF8.self)
-                == #"{"data":"/data","metrics":"none","deliveries":[{"provider":"mixpanel","name":"mixpanel","env":"prod","#
+                == #"{"data":"/data","metrics":"none","status_socket":"none","status_token_file":"none","deliveries":["#
+                + #"{"provider":"mixpanel","name":"mixpanel","env":"prod","#
                 + #""credentials_file":"/etc/waybill/m.keys","region":"none","endpoint":"none","ambiguous":"skip","#
                 + #""rate":"200","timeout_seconds":"30","backoff_seconds":"60","retry_seconds":"600","force":"off"}],"#
                 + #""written":{}}"#)
