@@ -38,9 +38,12 @@ public var ERANGE: Int32 { 34 }
 public var EAGAIN: Int32 { 35 }
 public var EWOULDBLOCK: Int32 { 35 }
 public var ELOOP: Int32 { 62 }
+public var EBADMSG: Int32 { 94 }
 public var ENOTEMPTY: Int32 { 66 }
 public var EDQUOT: Int32 { 69 }
 
+public var _SC_CLK_TCK: Int32 { 3 }
+public func sysconf(_ name: Int32) -> Int { 0 }
 public func strerror(_ number: Int32) -> UnsafeMutablePointer<CChar>! { nil }
 
 // MARK: Files
