@@ -139,7 +139,7 @@ extension ReceiverTelemetry {
             "waybill_journal_excess_bytes", .gauge, "Bytes of the journal beyond its limit that must be read first.",
             self.journalExcess.load(ordering: .relaxed))
         page.add(
-            "waybill_retention_kept_days", .gauge, "Days over a limit that stay because they are not delivered."
+            "waybill_retention_kept_folders", .gauge, "Days over a limit that stay because they are not delivered."
         ) { family in
             for (name, standing) in projections { family.sample(standing.keptDayCount, [("projection", name)]) }
         }

@@ -244,7 +244,7 @@ class OtherKeyTests(AgentReloadTest):
         third = self.site.start(
             "agent", "--state", self.site.root / "third", "--to", self.site.address, "--spool", self.site.spool,
             log="third.log")
-        self.assertEqual(third.wait(20), 78)
+        self.assertEqual(third.wait(20), 75)
         self.assertEqual(other.stop(), 0)
         self.assertIn("present", self.reload(agent, self.spool(taken)))
         self.assertEqual(agent.stop(), 0)

@@ -53,8 +53,8 @@ CASES = {
         (f'waybill_retention_deletions_total{{{RECEIVER},part="unsealed",reason="age"}}', "0 0 1 1", True),
         (f'waybill_retention_deletions_total{{{RECEIVER},part="archive",reason="age"}}', "0 0 1 1", False)],
     "WaybillDaysNotDelivered": [
-        (f'waybill_retention_kept_days{{{RECEIVER},projection="archive"}}', "2x70", True),
-        (f'waybill_retention_kept_days{{{RECEIVER},projection="archive"}}', "2x30 0x40", False)],
+        (f'waybill_retention_kept_folders{{{RECEIVER},projection="archive"}}', "2x70", True),
+        (f'waybill_retention_kept_folders{{{RECEIVER},projection="archive"}}', "2x30 0x40", False)],
     "WaybillProjectionWaits": [(f'waybill_projection_waiting{{{RECEIVER},projection="csv"}}', "1x10", True)],
     "WaybillProjectionBehind": [
         (f'waybill_projection_pending_bytes{{{RECEIVER},projection="csv"}}', "65000000x15", True),

@@ -235,7 +235,7 @@ class EraseTest(ErasureTest):
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=variables)
         state = self.site.data / "state" / "deliver-mixpanel.state"
         until(lambda: state.exists() and b"+ part:" in state.read_bytes(), 30, "a part is being delivered")
-        self.assertIn("a delivery runs", self.erase("--user", PERSON, expected=78))
+        self.assertIn("a delivery runs", self.erase("--user", PERSON, expected=75))
         child.kill()
         child.wait()
         self.assertIn("is not finished, and it is unknown", self.erase("--user", PERSON, expected=78))
