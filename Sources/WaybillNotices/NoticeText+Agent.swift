@@ -179,7 +179,7 @@ extension NoticeText {
             effect: "It was moved to the agent's quarantine (`kept`), and is not shipped.",
             remedy: "Write shorter lines: an event of more than a megabyte has a document in it."),
         .lineWithoutEnd: NoticeText(
-            "A line is too long and has no end", of: ["stream"],
+            "A line is too long and has no end", of: nil,
             cause: "The last line of a file is longer than the receiver takes, and still has no LF.",
             effect: "The file waits for the line's end.",
             remedy: "Let the program end the line, or delete the file."),

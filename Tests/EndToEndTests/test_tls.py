@@ -2,6 +2,7 @@
 is lost meanwhile. Authorities and certificates are made for each run."""
 
 import contextlib
+import json
 import pathlib
 import random
 import shutil

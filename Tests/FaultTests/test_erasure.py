@@ -116,7 +116,7 @@ class ErasureCrashTests(CrashTest):
             server = self.provider()
             if self.is_begun():
                 result = self.deliver(server)
-                self.assertEqual((result.returncode, server.requests), (78, []), message)
+                self.assertEqual((result.returncode, server.requests), (75, []), message)
                 self.assertIn(b"is not finished", result.stderr, message)
             if self.chance.random() < 0.4:
                 receiver = self.site.receiver(exports=",".join(PROVIDERS))
@@ -152,7 +152,7 @@ class RefusalTests(CrashTest):
         seal = ("seal", "--data", self.site.data, "--all")
         for folder in ("archive", "exports"):
             self.interrupt(Point(1, "before", "rename", f"*/{folder}/*.gz*"), *seal)
-            text = self.erase(78)
+            text = self.erase(75)
             self.assertIn("has a step that is not finished", text)
             self.assertIn("start the receiver until it has nothing to seal", text)
             self.assertFalse((self.site.data / "state" / "erasures").exists())
@@ -162,7 +162,7 @@ class RefusalTests(CrashTest):
     def test_an_unfinished_replay(self):
         replay = ("replay", "--data", self.site.data, "--provider", "csv")
         self.interrupt(Point(1, "before", "write", "*/exports/.replay-*.ids"), *replay)
-        self.assertIn("a replay is not finished; run the same waybill replay again", self.erase(78))
+        self.assertIn("a replay is not finished; run the same waybill replay again", self.erase(75))
         self.assertFalse((self.site.data / "state" / "erasures").exists())
         self.assertEqual(run(*replay).returncode, 0)
         self.erase(0)
