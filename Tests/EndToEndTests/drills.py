@@ -35,6 +35,8 @@ class Drill:
             os.chown(folder, user, SPOOL_GROUP if folder == self.site.spool else user)
             os.chmod(folder, mode)
         self.log = self.root / "weblogs" / "web.json"
+        self.making = self.root / "making"
+        self.making.mkdir()
         self.processes = []
         self.shown = ""
 
@@ -64,11 +66,10 @@ class Drill:
     def write(self, count):
         """The app's user writes events into its spool, and lines into a log."""
         lines = self.maker.lines(count)
-        os.seteuid(APP)
-        try:
-            os.chmod(self.maker.segment(self.site.spool, lines, ledger=self.ledger), 0o640)
-        finally:
-            os.seteuid(0)
+        made = self.maker.segment(self.making, lines, ledger=self.ledger)
+        os.chown(made, APP, SPOOL_GROUP)
+        os.chmod(made, 0o640)
+        os.rename(made, self.site.spool / os.path.basename(made))
         foreign = self.maker.foreign(count // 2)
         self.ledger.add(foreign)
         with open(self.log, "ab") as file:
@@ -109,10 +110,10 @@ class Drill:
                 continue
             if entry["level"] in ("warning", "error", "critical", "notice"):
                 values = {key: value for key, value in entry.items() if key not in ("ts", "level", "part", "message", "id")}
-                # The values differ from line to line; the first ones stand for all.
-            text = f"{entry['level']} {entry.get('id', '')} {entry['message']}"
-            examples.setdefault(text, json.dumps(values)[:200])
-            counts[text] += 1 + entry.get("repeated", 0)
+                    # The values differ from line to line; the first ones stand for all.
+                text = f"{entry['level']} {entry.get('id', '')} {entry['message']}"
+                examples.setdefault(text, json.dumps(values)[:200])
+                counts[text] += 1 + entry.get("repeated", 0)
         return {f"{text} {examples.get(text, '')}": count for text, count in counts.most_common(12)}
 
     def report(self, title, did):

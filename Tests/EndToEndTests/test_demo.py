@@ -32,9 +32,12 @@ class DemoTests(unittest.TestCase):
 
     def report(self, name, *options):
         """The rows of a report of the demo's data."""
+        return self.reports(name, *options)[0]["rows"]
+
+    def reports(self, name, *options):
         result = run("report", name, "--data", self.data, *options, "--format", "json", "--quiet")
         self.assertEqual(result.returncode, 0, result.stderr)
-        return json.loads(result.stdout)["reports"][0]["rows"]
+        return json.loads(result.stdout)["reports"]
 
     def test_it_ends_with_the_days_in_numbers_and_the_command_for_the_page(self):
         self.assertEqual((self.result.returncode, self.result.stderr), (0, ""))
@@ -76,8 +79,11 @@ class DemoTests(unittest.TestCase):
         days = [row[0] for row in self.report("overview")]
         self.assertEqual(len(days), 2)
         self.assertEqual([row[2] > 0 for row in self.report("new-returning")], [False, True])
-        # Until the cut-off, the last day is not closed yet.
-        self.assertGreater(self.report("retention", "--to", days[1])[0][3], 0)
+        # Nobody knows who returned on the second day before its cut-off, which may be to come.
+        returned = self.reports("retention")[0]
+        is_open = any(days[1] in note for note in returned["notes"])
+        self.assertEqual(returned["rows"][0][3] is None, is_open)
+        self.assertGreater(is_open or returned["rows"][0][3], 0)
         self.assertEqual({row[0] for row in self.report("breakdown", "--event", "login", "--by", "data.method")},
                          {"apple", "email", "kakao"})
         self.assertEqual({row[0] for row in self.report("breakdown", "--event", "set_user", "--by", "traits.tier")},
