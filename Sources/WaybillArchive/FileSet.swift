@@ -188,12 +188,12 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         return file
     }
 
-    /// Creates a folder and the missing ones above it, whose names the next sync makes durable.
+    /// Creates a folder and the missing ones up to the root, whose names the next sync makes durable.
     ///
-    /// Made durable one by one, as ``FileSystem/createDirectories(_:)`` does it, a thousand folders take ten seconds.
+    /// Made durable one by one, as ``FileSystem/createDirectories(_:)`` does it, a thousand folders take ten seconds. The
+    /// root is never created: one that is gone was moved away, and another in its place would be in the way of it.
     private func createFolders(_ path: String) throws(FileSystemError) {
-        guard try self.files.status(at: path) == nil else { return }
-        guard path != self.root else { return try self.files.createDirectories(path) }
+        guard path != self.root, try self.files.status(at: path) == nil else { return }
         try self.createFolders(Path.parent(of: path))
         try self.files.createDirectory(path)
     }

@@ -257,7 +257,7 @@ extension ArchiveProjection {
         var wanted: Set<RunKey> = []
         /// The length of the new file so far.
         var end = 0
-        private var numbers: [StreamDescription: Int] = [:]
+        var newSources = SourcesText()
         var rebuiltByteCount = 0
 
         init(stem: String, lines: Int, sources: Int, linesLeft: Int, runs: [SourceRun]) {
@@ -266,17 +266,6 @@ extension ArchiveProjection {
             self.sources = sources
             self.linesLeft = linesLeft
             self.runs = runs
-        }
-
-        /// The run's lines in the new `.sources`.
-        mutating func text(of run: SourceRun) -> [UInt8] {
-            let known = self.numbers[run.description]
-            let number = known ?? self.numbers.count + 1
-            self.numbers[run.description] = number
-            var text: [UInt8] = []
-            if known == nil { SourceRun.introduce(run.description, as: number, in: &text) }
-            run.append(to: &text, number: number)
-            return text
         }
     }
 
@@ -525,7 +514,7 @@ extension ArchiveProjection {
             try set.append([UInt8](), to: sources)
             try self.copy(stem + ".ndjson", upTo: pair.keptByteCount, to: lines, of: &set)
             pair.end = pair.keptByteCount
-            for run in pair.keptRuns { try set.append(pair.text(of: run), to: sources) }
+            for run in pair.keptRuns { try set.append(pair.newSources.line(of: run), to: sources) }
             damaged[stem] = pair
         }
         var failure: FileSystemError?
@@ -539,7 +528,7 @@ extension ArchiveProjection {
                 run.pieces(of: batch.raw) { bytes.append(contentsOf: $0) }
                 try set.append(bytes, to: lines)
                 let sources = set.index(of: stem + ".sources" + Self.repairSuffix)
-                try set.append(damaged[stem]?.text(of: run.source(of: batch, at: end)) ?? [], to: sources)
+                try set.append(damaged[stem]?.newSources.line(of: run.source(of: batch, at: end)) ?? [], to: sources)
                 damaged[stem]?.end += bytes.count
                 damaged[stem]?.rebuiltByteCount += bytes.count
             } catch {

@@ -240,21 +240,6 @@ extension Eraser {
     }
 }
 
-/// The numbers of streams in a `.sources` file, and its lines.
-private struct SourcesText {
-    private var numbers: [StreamDescription: Int] = [:]
-
-    mutating func line(of run: SourceRun) -> [UInt8] {
-        let known = self.numbers[run.description]
-        let number = known ?? self.numbers.count + 1
-        self.numbers[run.description] = number
-        var text: [UInt8] = []
-        if known == nil { SourceRun.introduce(run.description, as: number, in: &text) }
-        run.append(to: &text, number: number)
-        return text
-    }
-}
-
 /// A run, cut where a person's lines begin and end.
 private struct RunPieces {
     struct Piece {

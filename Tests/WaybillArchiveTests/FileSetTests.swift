@@ -79,6 +79,16 @@ private struct Writer: ~Copyable {
         return files
     }
 
+    @Test func `a root that was moved away is not created again`() throws {
+        let disk = try Self.disk()
+        var writer = try Writer(disk)
+        try disk.rename("/data", to: "/moved")
+        #expect(throws: FileSystemError.self) {
+            try writer.perform(Writer.Write(path: "out/day=1/part-0.txt", bytes: [0x31, 0x0A]))
+        }
+        #expect(try disk.status(at: "/data") == nil)
+    }
+
     @Test(arguments: 0..<UInt64(200))
     func `every write is in its file exactly once, whatever fails and crashes`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed ^ 0xF11E)
