@@ -70,6 +70,7 @@ let package = Package(
         .library(name: "WaybillHummingbird", targets: ["WaybillHummingbird"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
+        .executable(name: "waybill-fleet", targets: ["waybill-fleet"]),
     ],
     traits: [
         // An app that uses the client alone resolves no other package: each of them is used under one of these traits.
@@ -245,9 +246,10 @@ let package = Package(
             ],
             swiftSettings: settings),
 
-        .executableTarget(
-            name: "waybill-cli",
-            dependencies: [
+        // The commands of `waybill`, in one library for its two programs: the small one, and the one with a bucket's client.
+        module(
+            "WaybillCommands",
+            [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
                 "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
                 "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
@@ -255,8 +257,9 @@ let package = Package(
                 "WaybillTLS",
                 arguments,
                 lifecycle, logging, signals, "WaybillYAML",
-            ],
-            swiftSettings: settings),
+            ]),
+        .executableTarget(name: "waybill-cli", dependencies: ["WaybillCommands"], swiftSettings: settings),
+        .executableTarget(name: "waybill-fleet", dependencies: ["WaybillCommands"], swiftSettings: settings),
         .executableTarget(
             name: "waybill-deliver",
             dependencies: [
@@ -369,7 +372,7 @@ let package = Package(
         tests(
             "WaybillCommandTests",
             [
-                "waybill-cli", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillCommands", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJournal",
                 "WaybillLive", "WaybillMetrics", "WaybillProjection",
                 "WaybillReceiver", "WaybillSystem", "WaybillTLS", "WaybillTail",
             ]),

@@ -50,12 +50,12 @@ struct BannedCall: Sendable {
 /// Modules that open sockets, start threads and wait.
 private let drivers: Set<String> = [
     "WaybillAgent", "WaybillDelivery", "WaybillDispatch", "WaybillMetrics", "WaybillReceiver", "waybill-benchmark",
-    "waybill-cli", "waybill-deliver",
+    "WaybillCommands", "waybill-deliver",
 ]
 
 /// Modules that write to standard output.
 private let programs: Set<String> = [
-    "WaybillConsole", "waybill-benchmark", "waybill-cli", "waybill-deliver", "waybill-simulate",
+    "WaybillConsole", "WaybillCommands", "waybill-benchmark", "waybill-deliver", "waybill-simulate",
 ]
 
 let bannedCalls: [BannedCall] = [

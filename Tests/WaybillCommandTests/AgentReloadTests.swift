@@ -4,7 +4,7 @@ import WaybillSystem
 import WaybillTLS
 import WaybillTail
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 /// What a reload of an agent changes, and what it says.
 @Suite struct AgentReloadTests {

@@ -3,7 +3,7 @@ import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 /// `agents:` in the receiver's section, and in a file of its own.
 @Suite struct AgentsConfigurationTests {

@@ -9,7 +9,7 @@ import WaybillSystem
 import WaybillTLS
 import WaybillTail
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 @Suite struct ConfigurationFileTests {
     private static let head = "receiver:\n  data: d\n"

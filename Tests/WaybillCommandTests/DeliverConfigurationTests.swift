@@ -1,7 +1,7 @@
 import Testing
 import WaybillExport
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 /// The section `deliver` of a configuration file.
 @Suite struct DeliverConfigurationTests {

@@ -2,7 +2,7 @@ import Testing
 import WaybillDigest
 import WaybillSystem
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 /// Codes are compared with those of other encoders: qrcodegen 1.8.0 and qrcode 8.2 made the ones here.
 @Suite struct QRCodeTests {

@@ -3,7 +3,7 @@ import WaybillAgent
 import WaybillProjection
 import WaybillReceiver
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 /// The files that the Debian package installs: each key in a comment, with its default.
 @Suite struct ServiceFileTests {

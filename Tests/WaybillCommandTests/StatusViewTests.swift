@@ -2,7 +2,7 @@ import Testing
 import WaybillLive
 import WaybillMetrics
 
-@testable import waybill_cli
+@testable import WaybillCommands
 
 /// What `waybill status` and `waybill top` print.
 @Suite struct StatusViewTests {

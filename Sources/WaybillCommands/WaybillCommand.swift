@@ -23,7 +23,6 @@ import WaybillExport
 ///     waybill explain                                       what an identifier of a log line means, and what to do
 ///
 /// `ExitStatus` has the exit codes.
-@main
 struct WaybillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "waybill",
@@ -44,10 +43,6 @@ struct WaybillCommand: AsyncParsableCommand {
             DemoAppCommand.self,
         ])
 
-    static func main() async {
-        await Console.main(Self.self) { Self.advice(for: CommandLine.arguments.dropFirst().first ?? "") }
-    }
-
     /// Which command was meant by a misspelled one.
     static func advice(for word: String) -> String? {
         let commands = Self.configuration.subcommands.compactMap { $0.configuration.commandName }
@@ -59,5 +54,14 @@ struct WaybillCommand: AsyncParsableCommand {
     func run() async throws {
         Console.printError("no command was given; name one of these\n\n\(Self.helpMessage())")
         throw ExitCode.validationFailure
+    }
+}
+
+/// What `waybill` and `waybill-fleet` run.
+package enum WaybillProgram {
+    package static func main() async {
+        await Console.main(WaybillCommand.self) {
+            WaybillCommand.advice(for: CommandLine.arguments.dropFirst().first ?? "")
+        }
     }
 }
