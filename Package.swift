@@ -125,6 +125,11 @@ let package = Package(
         module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
         module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
+        // A bucket, and the journals in it.
+        module("WaybillStore", ["WaybillSystem"]),
+        module(
+            "WaybillFleet",
+            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore", "WaybillSystem"]),
         module(
             "WaybillArchive",
             ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
@@ -215,7 +220,7 @@ let package = Package(
 
         // What tests share: the disk in memory and its faults; then what needs the server's modules. No product holds
         // them.
-        module("WaybillTestSupport", ["WaybillSystem"]),
+        module("WaybillTestSupport", ["WaybillStore", "WaybillSystem"]),
         module(
             "WaybillServerTestSupport",
             [
@@ -301,6 +306,12 @@ let package = Package(
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillCompression", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
+        tests(
+            "WaybillFleetTests",
+            [
+                "WaybillFleet", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore", "WaybillSystem",
+                "WaybillTestSupport",
+            ]),
         tests(
             "WaybillArchiveTests",
             [

@@ -19,7 +19,8 @@ package enum SegmentItem {
 ///
 /// Memory: one frame.
 package struct SegmentScanner<Files: FileSystem>: ~Copyable {
-    private let file: FileID
+    /// `nil`: all of it is in ``buffer``.
+    private let file: FileID?
     private let files: Files
     private let base: JournalPosition
     /// The end of the segment for this scan.
@@ -66,9 +67,22 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         self.buffer = .allocate(byteCount: 256 << 10, alignment: 16)
     }
 
+    /// Reads a segment, or a piece of one with its own head, from memory.
+    ///
+    /// - Parameter base: the position of the first byte.
+    package init(bytes: [UInt8], base: JournalPosition, files: Files) {
+        self.file = nil
+        self.files = files
+        self.base = base
+        self.limit = JournalPosition(base.rawValue + bytes.count)
+        self.buffer = .allocate(byteCount: max(1, bytes.count), alignment: 16)
+        self.buffer.copyBytes(from: bytes)
+        self.bufferCount = bytes.count
+    }
+
     deinit {
         self.buffer.deallocate()
-        self.files.close(self.file)
+        if let file { self.files.close(file) }
     }
 
     /// The position of the next frame in the journal.
@@ -85,7 +99,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
     private mutating func window(of byteCount: Int) throws(FileSystemError) -> UnsafeRawBufferPointer {
         let rest = self.limit.rawValue - self.base.rawValue - self.offset
         let wanted = min(byteCount, rest)
-        if self.offset < self.bufferStart || self.offset + wanted > self.bufferStart + self.bufferCount {
+        if let file, self.offset < self.bufferStart || self.offset + wanted > self.bufferStart + self.bufferCount {
             if wanted > self.buffer.count {
                 self.buffer.deallocate()
                 self.buffer = .allocate(byteCount: wanted + (64 << 10), alignment: 16)
@@ -93,7 +107,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             let length = min(self.buffer.count, rest)
             self.bufferStart = self.offset
             self.bufferCount = try self.files.readFully(
-                self.file, at: self.offset, into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<length]))
+                file, at: self.offset, into: UnsafeMutableRawBufferPointer(rebasing: self.buffer[..<length]))
         }
         let start = self.offset - self.bufferStart
         let end = min(self.bufferCount, start + max(wanted, 0))

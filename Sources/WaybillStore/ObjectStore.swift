@@ -1,0 +1,112 @@
+package import WaybillSystem
+
+/// One bucket's objects under one prefix, each written once.
+///
+/// Keys are relative to the prefix. Calls block; make them on threads of your own, never on an event loop. Retries are
+/// inside: an error that comes out needs time or somebody's hand.
+package protocol ObjectStore: Sendable {
+    /// `PUT` with `If-None-Match: *`.
+    ///
+    /// - Returns: `.present` if somebody wrote the key before, maybe this call's own lost attempt: compare.
+    func create(_ key: String, _ body: ObjectBody) throws(StoreError) -> Creation
+    /// Unconditional `PUT`, for what is derived and may be replaced.
+    func replace(_ key: String, _ body: ObjectBody) throws(StoreError)
+    /// The bytes of `range`, cut to what the object has; all of it, up to 64 MiB, if `nil`.
+    ///
+    /// - Returns: `nil` if there is no such object.
+    func read(_ key: String, _ range: Range<Int>?) throws(StoreError) -> [UInt8]?
+    func status(of key: String) throws(StoreError) -> ObjectStatus?
+    /// One page in the order of keys; `isFolded` cuts keys at the first `/` behind the prefix.
+    func list(_ prefix: String, after: String?, isFolded: Bool) throws(StoreError) -> ObjectListing
+    /// Deletes an object; an absent one is success.
+    func delete(_ key: String) throws(StoreError)
+}
+
+package enum Creation: Hashable, Sendable {
+    case created
+    case present
+}
+
+/// What a `PUT` sends: bytes in memory, or of a file that is read while they are sent.
+package struct ObjectBody: Sendable {
+    package let byteCount: Int
+    /// Reads `count` bytes from `offset` on; fewer mean that the file has become shorter, which fails the call.
+    package let read: @Sendable (_ offset: Int, _ count: Int) throws(FileSystemError) -> [UInt8]
+
+    package init(_ bytes: [UInt8]) {
+        self.byteCount = bytes.count
+        self.read = { offset, count in Array(bytes[offset..<(offset + count)]) }
+    }
+
+    package init(
+        byteCount: Int, read: @escaping @Sendable (_ offset: Int, _ count: Int) throws(FileSystemError) -> [UInt8]
+    ) {
+        self.byteCount = byteCount
+        self.read = read
+    }
+}
+
+package struct ObjectStatus: Hashable, Sendable {
+    package let byteCount: Int
+    package let modified: WallTime
+    package let entityTag: String
+
+    package init(byteCount: Int, modified: WallTime, entityTag: String) {
+        self.byteCount = byteCount
+        self.modified = modified
+        self.entityTag = entityTag
+    }
+}
+
+package struct ObjectListing: Hashable, Sendable {
+    package struct Object: Hashable, Sendable {
+        package let key: String
+        package let byteCount: Int
+        package let modified: WallTime
+
+        package init(key: String, byteCount: Int, modified: WallTime) {
+            self.key = key
+            self.byteCount = byteCount
+            self.modified = modified
+        }
+    }
+
+    package var objects: [Object]
+    /// With their slash.
+    package var folders: [String]
+    /// What `after` must be for the next page; `nil`: there is none.
+    package var next: String?
+
+    package init(objects: [Object] = [], folders: [String] = [], next: String? = nil) {
+        self.objects = objects
+        self.folders = folders
+        self.next = next
+    }
+}
+
+/// Why a call failed.
+package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
+        case unreachable, busy, forbidden, credentials, noBucket = "no-bucket", region, clock, damaged, disk
+        case refused
+    }
+
+    package let kind: Kind
+    /// The store's own code, or the system's.
+    package let code: String
+    package let status: Int?
+    package let detail: String
+    package let remedy: String
+
+    package init(_ kind: Kind, code: String, status: Int? = nil, detail: String, remedy: String) {
+        self.kind = kind
+        self.code = code
+        self.status = status
+        self.detail = detail
+        self.remedy = remedy
+    }
+
+    package var description: String {
+        "\(self.detail) (\(self.code)); \(self.remedy)"
+    }
+}
