@@ -128,12 +128,15 @@ let package = Package(
         // A bucket, and the journals in it.
         module("WaybillStore", ["WaybillSystem"]),
         module(
-            "WaybillFleet",
-            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore", "WaybillSystem"]),
-        module(
             "WaybillArchive",
             ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        module(
+            "WaybillFleet",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillJSON", "WaybillJournal",
+                "WaybillProtocol", "WaybillStore", "WaybillSystem",
+            ]),
         module(
             "WaybillProjection",
             [

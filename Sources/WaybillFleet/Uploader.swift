@@ -45,19 +45,6 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         case diverged(at: JournalPosition, from: ChainName)
     }
 
-    /// Why a step must be tried again.
-    package enum Failure: Error, CustomStringConvertible {
-        case store(StoreError)
-        case disk(FileSystemError)
-
-        package var description: String {
-            switch self {
-            case .store(let error): error.description
-            case .disk(let error): error.description
-            }
-        }
-    }
-
     /// Goes on where the state says; begins a chain at the journal's first position if there is none of this fleet.
     ///
     /// - Parameters:
@@ -100,7 +87,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     ///
     /// - Parameter end: the position up to which the journal is durable.
     /// - Throws: if the disk or the bucket refuses; the same piece is next then.
-    package mutating func step(upTo end: JournalPosition) throws(Failure) -> Step {
+    package mutating func step(upTo end: JournalPosition) throws(UploadFailure) -> Step {
         guard let piece = try self.nextPiece(upTo: end) else { return .idle }
         let (files, key) = (self.files, self.chain.key(of: piece.start))
         let body = ObjectBody(byteCount: piece.byteCount) { (offset, count) throws(FileSystemError) in
@@ -125,7 +112,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         }
     }
 
-    private mutating func nextPiece(upTo end: JournalPosition) throws(Failure) -> JournalPiece? {
+    private mutating func nextPiece(upTo end: JournalPosition) throws(UploadFailure) -> JournalPiece? {
         if let pending { return pending }
         do throws(FileSystemError) {
             self.pending = try self.cutter.next(upTo: end, byteCount: self.pieceByteCount)
@@ -141,8 +128,10 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     /// The piece that an object is, if its bytes are the journal's.
     private func piece(
         in object: [UInt8], at piece: JournalPiece, upTo end: JournalPosition
-    ) throws(Failure) -> JournalPiece? {
-        guard let base = object.withUnsafeBytes({ JournalPiece.base(of: $0, startingAt: piece.start) }) else { return nil }
+    ) throws(UploadFailure) -> JournalPiece? {
+        guard let base = object.withUnsafeBytes({ JournalPiece.base(of: $0, startingAt: piece.start) }) else {
+            return nil
+        }
         let headByteCount = piece.start.rawValue - base.rawValue
         let body = object[headByteCount...]
         guard !body.isEmpty, piece.start.rawValue + body.count <= end.rawValue else { return nil }
@@ -162,7 +151,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         return own
     }
 
-    private mutating func diverge() throws(Failure) -> Step {
+    private mutating func diverge() throws(UploadFailure) -> Step {
         let former = self.chain
         let position = self.stored
         try self.begin(at: position)
@@ -173,7 +162,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     }
 
     /// Begins another chain, whose first piece begins at a position.
-    private mutating func begin(at position: JournalPosition) throws(Failure) {
+    private mutating func begin(at position: JournalPosition) throws(UploadFailure) {
         let chain = ChainName(receiver: self.receiver, &self.generator)
         do throws(FileSystemError) {
             try self.state.commit(["chain": chain.description, "position": String(position.rawValue)])
@@ -184,7 +173,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         self.stored = position
     }
 
-    private mutating func reached(_ position: JournalPosition) throws(Failure) {
+    private mutating func reached(_ position: JournalPosition) throws(UploadFailure) {
         do throws(FileSystemError) {
             try self.state.commit(["position": String(position.rawValue)])
         } catch {
@@ -195,11 +184,24 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
 
     private func asking<Answer>(
         _ body: (any ObjectStore) throws(StoreError) -> Answer
-    ) throws(Failure) -> Answer {
+    ) throws(UploadFailure) -> Answer {
         do throws(StoreError) {
             return try body(self.store)
         } catch {
             throw .store(error)
+        }
+    }
+}
+
+/// Why a step must be tried again.
+package enum UploadFailure: Error, CustomStringConvertible {
+    case store(StoreError)
+    case disk(FileSystemError)
+
+    package var description: String {
+        switch self {
+        case .store(let error): error.description
+        case .disk(let error): error.description
         }
     }
 }

@@ -52,6 +52,25 @@ package struct JournalPiece: Hashable, Sendable {
         return bytes
     }
 
+    /// The last known time of receipt in a piece; `nil` if it has none.
+    package static func lastTime(
+        in bytes: [UInt8], base: JournalPosition, _ files: some FileSystem
+    ) throws(FileSystemError) -> WallTime? {
+        var scanner = SegmentScanner(bytes: bytes, base: base, files: files)
+        scanner.isReadingPayloads = false
+        var last: WallTime?
+        while true {
+            switch try scanner.next() {
+            case .message(.mark):
+                if scanner.receivedAt != .unknown { last = scanner.receivedAt }
+            case .message, .batch: continue
+            case .end: return last
+            case .damaged:
+                guard try scanner.resynchronize() else { return last }
+            }
+        }
+    }
+
     /// The position of a piece's first byte, its own head included; `nil` if no whole mark tells it.
     ///
     /// - Parameters:

@@ -243,6 +243,8 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case truncated
     /// Bytes that the receiver holds in an earlier, sealed stream of the same file.
     case held
+    /// Bytes that the fleet holds by another receiver.
+    case elsewhere
 }
 
 /// A code of `NAK` or `ERR`; `Protocol/errors.json` defines what each means and what the peer must do.

@@ -104,7 +104,9 @@ package final class MemoryStore: ObjectStore {
     private static func bytes(_ body: ObjectBody) throws(StoreError) -> [UInt8] {
         do throws(FileSystemError) {
             let bytes = try body.read(0, body.byteCount)
-            guard bytes.count == body.byteCount else { throw FileSystemError("read", path: "", errno: Errno.inputOutput) }
+            guard bytes.count == body.byteCount else {
+                throw FileSystemError("read", path: "", errno: Errno.inputOutput)
+            }
             return bytes
         } catch {
             throw StoreError(.disk, code: error.code.rawValue, detail: error.description, remedy: "look at the disk")

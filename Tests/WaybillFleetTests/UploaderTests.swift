@@ -211,8 +211,10 @@ extension Uploader where Files == FaultyFiles {
         var generator = SeededGenerator(seed: 1)
         let chain = ChainName(receiver: "collector-1.example", &generator)
         #expect(ChainName(chain.description) == chain)
-        for text in ["", "a", "a~", "~0123456789abcdef", "a~0123456789ABCDEF", "a~0123456789abcde", "a/b~0123456789abcdef",
-            "a~b~0123456789abcdef", "ä~0123456789abcdef", "..:~0123456789abcdef"] {
+        for text in [
+            "", "a", "a~", "~0123456789abcdef", "a~0123456789ABCDEF", "a~0123456789abcde", "a/b~0123456789abcdef",
+            "a~b~0123456789abcdef", "ä~0123456789abcdef", "..:~0123456789abcdef",
+        ] {
             #expect(ChainName(text) == nil, "\(text)")
         }
         #expect(ChainName.position(ofPiece: "00000000000000000042.wbj") == JournalPosition(42))

@@ -1,0 +1,101 @@
+internal import WaybillArchive
+package import WaybillJournal
+internal import WaybillJSON
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// One entry of the fleet's log: which pieces come next, in which order.
+///
+///     merge/s00/00000000000000000012.wbs
+///     {"round":12,"merger":"m1","time":1795165200000,"through":1795165140000,"pieces":[{"chain":"a~…","position":0,"bytes":612,"sha256":"…"}],"crc32":"…"}
+///
+/// Whoever creates the object under the next number decides; every other merger takes the same pieces in the same order,
+/// so that all of them have one journal, one archive and the same parts of exports, byte for byte. Nothing else needs an
+/// agreement: no clock, no lease, no election.
+///
+/// - SeeAlso: `Protocol/formats/fleet.md`.
+package struct MergeRound: Hashable, Sendable {
+    package struct Piece: Hashable, Sendable {
+        package let chain: ChainName
+        package let position: JournalPosition
+        package let byteCount: Int
+        package let sha256: String
+
+        package init(chain: ChainName, position: JournalPosition, byteCount: Int, sha256: String) {
+            self.chain = chain
+            self.position = position
+            self.byteCount = byteCount
+            self.sha256 = sha256
+        }
+
+        package var key: String { self.chain.key(of: self.position) }
+    }
+
+    package let number: Int
+    /// Who created it; for people.
+    package let merger: String
+    /// The clock of who created it.
+    package let time: WallTime
+    /// Everything that live receivers got before it is in this round or before; days that end by then can be sealed behind
+    /// it. Never less than in the round before.
+    package let through: WallTime
+    package let pieces: [Piece]
+
+    package static var pieceCountMax: Int { 4096 }
+
+    package init(number: Int, merger: String, time: WallTime, through: WallTime, pieces: [Piece]) {
+        self.number = number
+        self.merger = merger
+        self.time = time
+        self.through = through
+        self.pieces = pieces
+    }
+
+    package static func key(of number: Int) -> String {
+        let digits = String(number)
+        return "merge/s00/" + String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".wbs"
+    }
+
+    package var encoded: [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        json.member("round", self.number)
+        json.member("merger", self.merger)
+        json.member("time", self.time.milliseconds)
+        json.member("through", self.through.milliseconds)
+        json.key("pieces")
+        json.beginArray()
+        for piece in self.pieces {
+            json.beginObject()
+            json.member("chain", piece.chain.description)
+            json.member("position", piece.position.rawValue)
+            json.member("bytes", piece.byteCount)
+            json.member("sha256", piece.sha256)
+            json.endObject()
+        }
+        json.endArray()
+        json.endObject()
+        return ManifestLine.sealed(Array(json.output.bytes))
+    }
+
+    /// Reads a round; `nil` for bytes that are none, or not the one of that number.
+    package init?(_ bytes: [UInt8], number: Int) {
+        guard ManifestLine.isIntact(bytes) == true, let json = JSONValue(bytes), json["round"]?.count == number,
+            let merger = json["merger"]?.string, let time = json["time"]?.count, let through = json["through"]?.integer,
+            let elements = json["pieces"]?.elements, elements.count <= Self.pieceCountMax,
+            let pieces = elements.all(Piece.init)
+        else { return nil }
+        self.init(
+            number: number, merger: merger, time: WallTime(milliseconds: Int64(time)),
+            through: WallTime(milliseconds: Int64(through)), pieces: pieces)
+    }
+}
+
+extension MergeRound.Piece {
+    fileprivate init?(_ json: JSONValue) {
+        guard let chain = json["chain"]?.string.flatMap(ChainName.init), let position = json["position"]?.count,
+            let byteCount = json["bytes"]?.count, let sha256 = json["sha256"]?.string, SHA256Digest.isText(sha256)
+        else { return nil }
+        self.init(chain: chain, position: JournalPosition(position), byteCount: byteCount, sha256: sha256)
+    }
+}

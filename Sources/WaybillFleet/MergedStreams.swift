@@ -1,0 +1,194 @@
+internal import WaybillDigest
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// What the merged journal has of each stream.
+///
+/// A stream that is sealed and whole is a digest and a length; the others are ranges. Both go into the merger's state as
+/// they change:
+///
+///     stream/<principal>/<id>      ranges ; skipped ranges ; length once sealed         0-512,1024-2048;512-600;4096
+///     whole/<32 digits>            4096
+struct MergedStreams {
+    struct Stream: Hashable {
+        var ranges = OffsetRanges()
+        /// What an agent said that nobody will send; bytes of another receiver still count.
+        var skipped = OffsetRanges()
+        /// The length, once a receiver sealed it.
+        var length: UInt64?
+
+        /// Whether nothing can come that is not there.
+        var isWhole: Bool { self.length.map { self.ranges.contains(0..<$0) } ?? false }
+
+        var text: String {
+            "\(self.ranges);\(self.skipped);\(self.length.map(String.init) ?? "")"
+        }
+
+        init() {}
+
+        init?(_ text: String) {
+            let parts = text.split(separator: ";", omittingEmptySubsequences: false)
+            guard parts.count == 3, let ranges = OffsetRanges(parts[0]), let skipped = OffsetRanges(parts[1]),
+                parts[2].isEmpty || UInt64(parts[2]) != nil
+            else { return nil }
+            self.ranges = ranges
+            self.skipped = skipped
+            self.length = UInt64(parts[2])
+        }
+    }
+
+    /// 128 bits of SHA-256 over principal, LF and id.
+    private struct Key: Hashable {
+        let high: UInt64
+        let low: UInt64
+
+        init(_ name: StreamName) {
+            let digest = SHA256.digest(Array("\(name.principal)\n\(name.id.text)".utf8))
+            self.high = digest[..<8].reduce(0) { $0 << 8 | UInt64($1) }
+            self.low = digest[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+
+        init?(_ text: Substring) {
+            guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
+                let low = UInt64(text.suffix(16), radix: 16)
+            else { return nil }
+            self.high = high
+            self.low = low
+        }
+
+        var text: String {
+            Hexadecimal.text(self.high, digitCount: 16) + Hexadecimal.text(self.low, digitCount: 16)
+        }
+    }
+
+    private(set) var open: [StreamName: Stream] = [:]
+    private var whole: [Key: UInt64] = [:]
+    /// Streams that changed since the last ``takeChanges(_:)``.
+    private var changed: Set<StreamName> = []
+
+    /// How many streams are sealed and whole.
+    var wholeCount: Int { self.whole.count }
+
+    /// Reads an entry of the state; `false` if it is none of a stream.
+    mutating func restore(_ key: String, _ value: String) -> Bool {
+        if key.hasPrefix("whole/") {
+            guard let name = Key(key.dropFirst(6)), let length = UInt64(value) else { return false }
+            self.whole[name] = length
+            return true
+        }
+        guard key.hasPrefix("stream/"), let slash = key.utf8.lastIndex(of: UInt8(ascii: "/")),
+            let id = StreamID(String(key[key.index(after: slash)...])), let stream = Stream(value),
+            let principal = PercentText.decode(key[..<slash].dropFirst(7))
+        else { return false }
+        self.open[StreamName(principal: principal, id: id)] = stream
+        return true
+    }
+
+    /// What is there of a range.
+    enum Standing: Hashable {
+        case absent
+        case partial
+        case present
+    }
+
+    func standing(of range: Range<UInt64>, in name: StreamName) -> Standing {
+        if let stream = self.open[name] {
+            if stream.ranges.contains(range) { return .present }
+            return stream.ranges.isDisjoint(with: range) ? .absent : .partial
+        }
+        guard let length = self.wholeLength(of: name) else { return .absent }
+        if range.upperBound <= length { return .present }
+        return range.lowerBound >= length ? .absent : .partial
+    }
+
+    /// Whether none of a range is there.
+    func lacks(_ range: Range<UInt64>, of name: StreamName) -> Bool {
+        self.standing(of: range, in: name) == .absent
+    }
+
+    private func wholeLength(of name: StreamName) -> UInt64? {
+        self.whole.isEmpty ? nil : self.whole[Key(name)]
+    }
+
+    mutating func add(_ range: Range<UInt64>, to name: StreamName) {
+        self.change(name) { $0.ranges.insert(range) }
+    }
+
+    /// - Returns: whether neither these bytes nor the skip were known.
+    mutating func skip(_ range: Range<UInt64>, of name: StreamName) -> Bool {
+        guard self.lacks(range, of: name), self.open[name]?.skipped.contains(range) != true else { return false }
+        self.change(name) { $0.skipped.insert(range) }
+        return true
+    }
+
+    /// - Returns: whether the seal is news.
+    mutating func seal(_ name: StreamName, at length: UInt64) -> Bool {
+        if let known = self.open[name]?.length ?? self.wholeLength(of: name), known >= length { return false }
+        self.change(name) { $0.length = length }
+        return true
+    }
+
+    private mutating func change(_ name: StreamName, _ body: (inout Stream) -> Void) {
+        var stream = self.open.removeValue(forKey: name) ?? Stream()
+        if stream == Stream(), let length = self.wholeLength(of: name) {
+            stream.ranges.insert(0..<length)
+            stream.length = length
+        }
+        body(&stream)
+        self.open[name] = stream
+        self.changed.insert(name)
+    }
+
+    /// Adds what changed to a commit of the state.
+    mutating func takeChanges(_ lines: inout StateLines) {
+        for name in self.changed.sorted() {
+            guard let stream = self.open[name] else { continue }
+            let key = Self.key(of: name)
+            if stream.isWhole, let length = stream.length, stream.ranges.ranges.count <= 1 {
+                self.open[name] = nil
+                let whole = Key(name)
+                self.whole[whole] = length
+                lines.remove(key)
+                lines.set("whole/" + whole.text, String(length))
+            } else {
+                lines.set(key, stream.text)
+            }
+        }
+        self.changed = []
+    }
+
+    /// Adds all of it to a rewrite of the state, in parts.
+    func forEachPart<Failure: Error>(_ body: (StateLines) throws(Failure) -> Void) throws(Failure) {
+        var lines = StateLines()
+        for (name, stream) in self.open {
+            lines.set(Self.key(of: name), stream.text)
+            if lines.count >= 4096 {
+                try body(lines)
+                lines = StateLines()
+            }
+        }
+        for (key, length) in self.whole {
+            lines.set("whole/" + key.text, String(length))
+            if lines.count >= 4096 {
+                try body(lines)
+                lines = StateLines()
+            }
+        }
+        try body(lines)
+    }
+
+    private static func key(of name: StreamName) -> String {
+        "stream/\(PercentText.encode(name.principal))/\(name.id.text)"
+    }
+
+    /// Bytes that a receiver was told to be elsewhere, or that lie below a seal, and that no piece so far has.
+    var missing: [(name: StreamName, ranges: [Range<UInt64>])] {
+        self.open.compactMap { name, stream in
+            guard let length = stream.length else { return nil }
+            var known = stream.ranges
+            for range in stream.skipped.ranges { known.insert(range) }
+            let missing = known.missing(below: length)
+            return missing.isEmpty ? nil : (name, missing)
+        }.sorted { $0.name < $1.name }
+    }
+}

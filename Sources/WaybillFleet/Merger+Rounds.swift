@@ -1,0 +1,190 @@
+internal import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProtocol
+internal import WaybillStore
+package import WaybillSystem
+
+/// Which pieces come next: by the log, or proposed to it.
+extension Merger {
+    /// Applies the next round, which somebody created or which is created here.
+    ///
+    /// - Returns: `.idle` if there is nothing to merge.
+    /// - Throws: after ``MergeFailure/disk(_:)`` the merger must be opened again.
+    package mutating func step(now: WallTime, _ monotonic: MonotonicTime) throws(MergeFailure) -> Step {
+        let number = self.round + 1
+        if let round = try self.readRound(number) { return try self.take(round) }
+        try self.discover(monotonic)
+        let pieces = try self.candidates(monotonic)
+        let through = max(self.through, self.reachedTime(pieces, now))
+        // Without pieces a round is worth while if days can be sealed behind it.
+        guard !pieces.isEmpty || !self.chains.isEmpty && Self.passesBarrier(from: self.through, to: through) else {
+            return .idle
+        }
+        let round = MergeRound(
+            number: number, merger: self.setup.name, time: now, through: through, pieces: pieces.map(\.piece))
+        switch try self.asking({ (store) throws(StoreError) in
+            try store.create(MergeRound.key(of: number), ObjectBody(round.encoded))
+        }) {
+        case .created: return try self.take(round)
+        case .present:
+            // Another merger was first, or this one's own attempt that nothing answered.
+            guard let decided = try self.readRound(number) else { return .idle }
+            return try self.take(decided)
+        }
+    }
+
+    private func readRound(_ number: Int) throws(MergeFailure) -> MergeRound? {
+        let object = try self.asking { (store) throws(StoreError) in
+            try store.read(MergeRound.key(of: number), nil)
+        }
+        guard let object else { return nil }
+        guard let round = MergeRound(object, number: number) else { throw .round(number) }
+        return round
+    }
+
+    private mutating func take(_ round: MergeRound) throws(MergeFailure) -> Step {
+        var objects: [[UInt8]] = []
+        for piece in round.pieces { objects.append(try self.object(of: piece, in: round)) }
+        let before = self.tally
+        try self.apply(round, objects)
+        for piece in round.pieces { self.held[piece.key] = nil }
+        return .applied(round, self.tally - before)
+    }
+
+    private func object(of piece: MergeRound.Piece, in round: MergeRound) throws(MergeFailure) -> [UInt8] {
+        guard let object = try self.object(at: piece.key) else {
+            throw .piece(piece, round: round.number, isGone: true)
+        }
+        guard object.count == piece.byteCount, Self.sha256(object) == piece.sha256 else {
+            throw .piece(piece, round: round.number, isGone: false)
+        }
+        return object
+    }
+
+    /// An object of the bucket, or `nil`.
+    private func object(at key: String) throws(MergeFailure) -> [UInt8]? {
+        if let held = self.held[key] { return held }
+        return try self.asking { (store) throws(StoreError) in try store.read(key, nil) }
+    }
+
+    static func sha256(_ bytes: [UInt8]) -> String {
+        var digest = SHA256Digest()
+        bytes.withUnsafeBytes { digest.update($0) }
+        return digest.finish()
+    }
+
+    // MARK: Proposing
+
+    /// A piece that may come next.
+    private struct Candidate {
+        let piece: MergeRound.Piece
+        /// The last time in it; `nil` if it has none.
+        let lastMark: WallTime?
+    }
+
+    /// Looks for chains that nobody has named.
+    private mutating func discover(_ now: MonotonicTime) throws(MergeFailure) {
+        if let nextDiscovery, now < nextDiscovery { return }
+        var after: String?
+        repeat {
+            let page = try self.asking { (store) throws(StoreError) in
+                try store.list("journal/", after: after, isFolded: true)
+            }
+            for folder in page.folders {
+                // Other folders are somebody else's.
+                guard let chain = ChainName(folder.dropFirst("journal/".utf8.count).dropLast()),
+                    self.chains[chain] == nil, self.found[chain] == nil, let first = try self.firstPosition(of: chain)
+                else { continue }
+                self.found[chain] = first
+            }
+            after = page.next
+        } while after != nil
+        self.nextDiscovery = now + self.setup.discoveryInterval
+    }
+
+    private func firstPosition(of chain: ChainName) throws(MergeFailure) -> JournalPosition? {
+        var after: String?
+        repeat {
+            let page = try self.asking { (store) throws(StoreError) in
+                try store.list(chain.prefix, after: after, isFolded: false)
+            }
+            for object in page.objects {
+                if let position = ChainName.position(ofPiece: object.key.dropFirst(chain.prefix.utf8.count)) {
+                    return position
+                }
+            }
+            after = page.next
+        } while after != nil
+        return nil
+    }
+
+    /// The next pieces of every chain, in turn, as many as fit into a round.
+    private mutating func candidates(_ now: MonotonicTime) throws(MergeFailure) -> [Candidate] {
+        var candidates: [Candidate] = []
+        var positions = self.chains.mapValues(\.position)
+        positions.merge(self.found) { merged, _ in merged }
+        var waiting = positions.keys.sorted()
+        var byteCount = 0
+        // The first one's turn changes, so that a round that is full is not always full of the same chains.
+        let first = waiting.isEmpty ? 0 : self.round % waiting.count
+        waiting = Array(waiting[first...] + waiting[..<first])
+        while !waiting.isEmpty {
+            var next: [ChainName] = []
+            for chain in waiting {
+                guard byteCount < self.setup.roundByteCountMax, candidates.count < MergeRound.pieceCountMax,
+                    let position = positions[chain]
+                else { return candidates }
+                let key = chain.key(of: position)
+                guard let object = try self.object(at: key),
+                    let extent = try self.extent(of: object, startingAt: position)
+                else { continue }
+                self.held[key] = object
+                byteCount += object.count
+                candidates.append(
+                    Candidate(
+                        piece: MergeRound.Piece(
+                            chain: chain, position: position, byteCount: object.count, sha256: Self.sha256(object)),
+                        lastMark: extent.lastMark))
+                positions[chain] = extent.end
+                next.append(chain)
+            }
+            waiting = next
+        }
+        return candidates
+    }
+
+    /// The time that every live receiver has passed, with these pieces.
+    private func reachedTime(_ candidates: [Candidate], _ now: WallTime) -> WallTime {
+        var marks = self.chains.mapValues(\.lastMark)
+        for candidate in candidates {
+            if let mark = candidate.lastMark { marks[candidate.piece.chain] = mark }
+        }
+        // A chain without a first piece, or without a time, says nothing.
+        let patience = self.setup.patience.nanoseconds / 1_000_000
+        let silent = WallTime(milliseconds: now.milliseconds - patience)
+        return marks.values.filter { $0 > silent }.min().map { min($0, now) } ?? silent
+    }
+}
+
+/// How far a piece goes.
+struct PieceExtent {
+    let base: JournalPosition
+    let end: JournalPosition
+    let lastMark: WallTime?
+}
+
+extension Merger {
+    /// - Returns: `nil` if the bytes are no piece that begins at `start`.
+    func extent(of object: [UInt8], startingAt start: JournalPosition) throws(MergeFailure) -> PieceExtent? {
+        guard let base = object.withUnsafeBytes({ JournalPiece.base(of: $0, startingAt: start) }),
+            base.rawValue + object.count > start.rawValue
+        else { return nil }
+        do throws(FileSystemError) {
+            return PieceExtent(
+                base: base, end: JournalPosition(base.rawValue + object.count),
+                lastMark: try JournalPiece.lastTime(in: object, base: base, self.files))
+        } catch {
+            throw .disk(error)
+        }
+    }
+}
