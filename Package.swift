@@ -238,8 +238,10 @@ let package = Package(
             "WaybillSimulation",
             [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport",
+                "WaybillFleet",
                 "WaybillInspect", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTestSupport", nio, nioEmbedded, logging,
+                "WaybillReplay", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillTestSupport", nio, nioEmbedded,
+                logging,
             ]),
         .executableTarget(
             name: "waybill-simulate", dependencies: ["WaybillSimulation", arguments], swiftSettings: settings),
@@ -312,7 +314,8 @@ let package = Package(
         tests(
             "WaybillFleetTests",
             [
-                "WaybillFleet", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore", "WaybillSystem",
+                "WaybillFleet", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore",
+                "WaybillSystem",
                 "WaybillTestSupport",
             ]),
         tests(

@@ -92,6 +92,18 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// The journal is bounded whatever the archive has read.
     case freeUnarchived
 
+    // Of a fleet.
+
+    /// An agent tells the next receiver what the last one acknowledged, as if the bucket had it.
+    case sayAcknowledged
+    /// A piece is put under its name whatever is there.
+    case overwritePieces
+    /// A name that is taken counts as one's own piece, without comparing.
+    case trustTakenKeys
+
+    /// Those of a fleet.
+    package static let ofFleet: [PlantedBug] = [.sayAcknowledged, .overwritePieces, .trustTakenKeys]
+
     /// Those of retention.
     package static let ofRetention: [PlantedBug] = [.deleteUndelivered, .freeUnarchived]
 

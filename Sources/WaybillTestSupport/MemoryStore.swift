@@ -30,6 +30,13 @@ package final class MemoryStore: ObjectStore {
         case late
         /// A lie: an object that is there is overwritten, and the answer says that it was not.
         case overwritten
+        /// A lie: the answer says that the object was created, and it was there.
+        case claimed
+    }
+
+    private enum Lie {
+        case overwrites
+        case claims
     }
 
     private struct State: Sendable {
@@ -81,21 +88,22 @@ package final class MemoryStore: ObjectStore {
     }
 
     private func perform<Answer>(
-        _ verb: Verb, _ key: String, write bytes: [UInt8]? = nil, _ body: (inout State, _ isLying: Bool) -> Answer
+        _ verb: Verb, _ key: String, write bytes: [UInt8]? = nil, _ body: (inout State, _ lie: Lie?) -> Answer
     ) throws(StoreError) -> Answer {
         let answer = self.state.withLock { state -> Result<Answer, StoreError> in
             let call = Call(number: state.callCount, verb: verb, key: key)
             state.callCount += 1
             switch state.plan?(call) {
-            case nil: return .success(body(&state, false))
+            case nil: return .success(body(&state, nil))
             case .refused(let kind): return .failure(Self.error(kind))
             case .unanswered:
-                _ = body(&state, false)
+                _ = body(&state, nil)
                 return .failure(Self.error(.unreachable))
             case .late:
                 if let bytes { state.late.append((verb, key, bytes)) }
                 return .failure(Self.error(.unreachable))
-            case .overwritten: return .success(body(&state, true))
+            case .overwritten: return .success(body(&state, .overwrites))
+            case .claimed: return .success(body(&state, .claims))
             }
         }
         return try answer.get()
@@ -115,8 +123,8 @@ package final class MemoryStore: ObjectStore {
 
     package func create(_ key: String, _ body: ObjectBody) throws(StoreError) -> Creation {
         let bytes = try Self.bytes(body)
-        return try self.perform(.create, key, write: bytes) { state, isLying in
-            guard state.objects[key] == nil || isLying else { return .present }
+        return try self.perform(.create, key, write: bytes) { state, lie in
+            guard state.objects[key] == nil || lie == .overwrites else { return lie == .claims ? .created : .present }
             state.objects[key] = bytes
             return .created
         }

@@ -27,6 +27,9 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Simulate only what retention deletes of a data directory.")
     var retention = false
 
+    @Flag(help: "Live lives of a fleet: receivers, a bucket and mergers.")
+    var fleet = false
+
     @Flag(help: "Print what happens in each life.")
     var trace = false
 
@@ -53,6 +56,7 @@ struct Simulate: ParsableCommand {
                 print("seed \(seed): \(violation)")
                 let options =
                     (self.storage ? " --storage" : "") + (self.retention ? " --retention" : "")
+                    + (self.fleet ? " --fleet" : "")
                     + (self.bug.map { " --bug \($0)" } ?? "")
                 print("reproduce: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
                 if !self.keepGoing { throw ExitCode(1) }
@@ -68,6 +72,11 @@ struct Simulate: ParsableCommand {
         if self.storage {
             var report = SiteLife.Report()
             report.violation = StorageLife.run(seed: seed, bugs: bugs)
+            return report
+        }
+        if self.fleet {
+            var report = SiteLife.Report()
+            report.violation = FleetLife.run(seed: seed, bugs: bugs)
             return report
         }
         if self.retention {

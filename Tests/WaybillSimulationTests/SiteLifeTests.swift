@@ -16,8 +16,10 @@ import WaybillSimulation
         .ignoreAnswerEnds: 3591, .compareEndsAlone: 3_000_724, .compareLastStartAlone: 102_645,
     ]
 
-    /// Bugs of the disk and of retention are caught by lives of these alone (``StorageLifeTests``, ``RetentionLifeTests``).
-    @Test(arguments: PlantedBug.allCases.filter { !(PlantedBug.ofStorage + PlantedBug.ofRetention).contains($0) })
+    /// Those that lives of their own catch (``StorageLifeTests``, ``RetentionLifeTests``, ``FleetLifeTests``).
+    private static let ofOthers = PlantedBug.ofStorage + PlantedBug.ofRetention + PlantedBug.ofFleet
+
+    @Test(arguments: PlantedBug.allCases.filter { !Self.ofOthers.contains($0) })
     func `planted bugs are caught`(bug: PlantedBug) {
         if let seed = Self.rareSeeds[bug] { #expect(SiteLife.run(seed: seed).violation == nil, "without the bug") }
         let seeds = [Self.rareSeeds[bug]].compactMap(\.self) + Array(0..<UInt64(3000))
