@@ -177,9 +177,10 @@ let package = Package(
         module(
             "WaybillReceiver",
             [
-                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport",
+                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport", "WaybillFleet",
                 "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillProtocol", "WaybillSystem",
+                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillProtocol", "WaybillStore",
+                "WaybillSystem",
                 "WaybillTLS", nio, nioPosix, logging, lifecycle,
             ]),
         module(

@@ -40,6 +40,9 @@ struct BatchPlaces {
         self.countMax = countMax
     }
 
+    /// The position of the oldest.
+    var firstPosition: JournalPosition? { self.first < self.order.count ? self.order[self.first].position : nil }
+
     var count: Int { self.order.count - self.first }
 
     mutating func add(_ name: StreamName, _ range: Range<UInt64>, at position: JournalPosition) {

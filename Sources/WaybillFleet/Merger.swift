@@ -34,7 +34,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         /// Pieces of one round stay in memory.
         package var roundByteCountMax = 64 << 20
         /// The same for all mergers of a fleet.
-        package var placeCountMax = 1 << 20
+        package var placeCountMax = 1 << 16
         /// After so long without a sign a receiver holds up no seal.
         package var patience = Duration.seconds(1800)
         /// How often chains are looked for.
@@ -168,6 +168,23 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         }
     }
 
+    /// Deletes segments of the merged journal that everybody has read and nothing is compared with.
+    package mutating func retire(before position: JournalPosition) throws(MergeFailure) {
+        let kept = min(position, self.places.firstPosition ?? position)
+        do throws(FileSystemError) {
+            _ = try self.journal.retire(before: kept)
+        } catch {
+            throw .disk(error)
+        }
+    }
+
+    /// Bytes that no piece has, though a receiver was told that they are elsewhere or sealed behind them: a line each.
+    package var missingText: [String] {
+        self.streams.missing.map { name, ranges in
+            "\(name): \(ranges.map { "\($0.lowerBound)-\($0.upperBound)" }.joined(separator: ","))"
+        }
+    }
+
     /// Forgets barriers that every reader of the merged journal has passed.
     package mutating func passed(_ position: JournalPosition) throws(MergeFailure) {
         var lines = StateLines()
@@ -215,6 +232,16 @@ package enum MergeFailure: Error, CustomStringConvertible {
     }
 }
 
+extension MergeFailure {
+    /// Whether time or somebody's hand at the bucket or the disk ends it; the merger tries again.
+    package var isPassing: Bool {
+        switch self {
+        case .store, .disk, .piece, .round: true
+        case .journal, .foreign, .otherFleet: false
+        }
+    }
+}
+
 /// How far a chain is merged.
 package struct MergedChain: Hashable, Sendable {
     /// Where its next piece begins.
@@ -258,6 +285,10 @@ package struct MergeTally: Hashable, Sendable {
     package var damagedByteCount = 0
 
     package init() {}
+
+    package static func + (left: MergeTally, right: MergeTally) -> MergeTally {
+        left - (MergeTally() - right)
+    }
 
     static func - (left: MergeTally, right: MergeTally) -> MergeTally {
         var difference = MergeTally()

@@ -48,6 +48,15 @@ package enum Notice: Int, CaseIterable, Sendable {
     case journalFreed = 1313
     case exportMissed = 1314
 
+    // The receiver: its bucket.
+    case uploadFailed = 1401
+    case chainDiverged = 1402
+    case mergeFailed = 1403
+    case mergeConflict = 1404
+    case pieceDamaged = 1405
+    case publishFailed = 1406
+    case publishDiffers = 1407
+
     // The agent: state.
     case registryDamaged = 2001
     case deviceKeyDamaged = 2002
@@ -137,6 +146,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     static let texts: [Notice: NoticeText] = NoticeText.journal
         .merging(NoticeText.connections) { $1 }
         .merging(NoticeText.projections) { $1 }
+        .merging(NoticeText.fleet) { $1 }
         .merging(NoticeText.agent) { $1 }
         .merging(NoticeText.sources) { $1 }
         .merging(NoticeText.deliveries) { $1 }

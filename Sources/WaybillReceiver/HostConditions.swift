@@ -11,18 +11,36 @@ package final class HostConditions: Sendable {
     let clock: ClockTrust
     let reserve: DiskReserve
     let marks: MarkDemand
+    /// Where days are sealed in a merged journal; `nil`: by the clock.
+    let barriers: SealBarriers?
     private let refusal = Lock<String?>(nil)
 
-    /// - Parameter lastMark: the last time in the journal.
+    /// - Parameters:
+    ///   - lastMark: the last time in the journal.
+    ///   - isUploaded: whether the journal goes to a bucket.
     package init(
         lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry
+        telemetry: ReceiverTelemetry, isUploaded: Bool = false
     ) {
+        self.barriers = nil
         self.clock = ClockTrust(
             lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
             telemetry: telemetry)
         self.reserve = DiskReserve(byteCount: configuration.reserveByteCount, in: data)
-        self.marks = MarkDemand(configuration.exports.map(\.closeAfter))
+        self.marks = MarkDemand(configuration.exports.map(\.closeAfter) + (isUploaded ? [.seconds(60)] : []))
+    }
+
+    /// Of a merger, whose projections seal where the fleet's log says.
+    init(
+        lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
+        telemetry: ReceiverTelemetry, barriers: SealBarriers
+    ) {
+        self.barriers = barriers
+        self.clock = ClockTrust(
+            lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
+            telemetry: telemetry)
+        self.reserve = DiskReserve(byteCount: configuration.reserveByteCount, in: data)
+        self.marks = MarkDemand([])
     }
 
     /// Why nothing is acknowledged, as agents are told; `nil` while the disk takes what comes.

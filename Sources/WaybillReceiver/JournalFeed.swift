@@ -152,6 +152,14 @@ package final class JournalFeed: Sendable {
         return low < state.entries.count ? state.entries[low] : nil
     }
 
+    /// Waits until the journal is durable beyond a position, the receiver stops, or the deadline passes.
+    func waitForEnd(
+        beyond position: JournalPosition, until deadline: MonotonicTime?
+    ) -> (end: JournalPosition, isClosed: Bool, isAbandoned: Bool) {
+        let isReached = self.monitor.wait(until: deadline) { $0.end > position || $0.isClosed ? true : nil } ?? false
+        return self.monitor.update { ($0.end, isReached && $0.isClosed, self.abandonment.isSet) }
+    }
+
     /// Sleeps until `deadline`; returns `true` at once when the receiver stops.
     func waitForClose(until deadline: MonotonicTime) -> Bool {
         self.monitor.wait(until: deadline) { $0.isClosed ? true : nil } ?? false

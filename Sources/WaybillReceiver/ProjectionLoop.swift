@@ -168,6 +168,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
             self.projection.name, at: self.position, self.projection.tally,
             receivedAt: received > .unknown ? received : nil)
         self.retirement.checkpointed(self.projection.name, at: self.position)
+        if moment != nil { self.conditions.barriers?.passed(self.position, by: self.projection.name) }
         self.outcomes.add(self.projection.takeOutcomes())
     }
 
@@ -189,7 +190,9 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         } else {
             wake = self.sealing.nextLook
         }
-        for wake in [wake, self.outcomes.deadline] {
+        // Nobody wakes a projection that already stands where a barrier is set.
+        let barrierLook = self.conditions.barriers.map { _ in self.clock.monotonicTime() + .milliseconds(500) }
+        for wake in [wake, barrierLook, self.outcomes.deadline] {
             if let wake { deadline = min(deadline ?? wake, wake) }
         }
         self.need = .next(after: self.position, until: deadline)
@@ -197,6 +200,7 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     /// Permission to seal, when it is time to check and something is due.
     private mutating func sealMoment(isCaughtUp: Bool) -> SealMoment? {
+        if let barriers = self.conditions.barriers { return self.moment(at: barriers) }
         guard self.projection.mayBeginSeals, self.sealing.isLookDue(self.clock) else { return nil }
         self.applySettings()
         guard let now = self.sealing.look(self.clock), let nextDue = self.projection.nextDue else { return nil }
@@ -205,6 +209,17 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         var through = WallTime(milliseconds: now.milliseconds - SealTimer.graceMilliseconds)
         if !isCaughtUp { through = min(through, self.sealing.lastReceivedAt) }
         return nextDue <= through ? SealMoment(now: now, through: through) : nil
+    }
+
+    /// Permission to seal at a barrier of the merged journal.
+    private mutating func moment(at barriers: SealBarriers) -> SealMoment? {
+        // Retention looks at the clock; what is sealed does not depend on it.
+        if self.sealing.isLookDue(self.clock) {
+            self.applySettings()
+            _ = self.sealing.look(self.clock)
+        }
+        return self.projection.mayBeginSeals
+            ? barriers.moment(at: self.position, for: self.projection.name) : nil
     }
 
     /// Applies what a reload changed.

@@ -89,6 +89,7 @@ package final class Receiver: Service {
     /// Reads certificates and agents again, after one of their files has changed.
     let onTrustChange: (@Sendable (Receiver) -> Void)?
     private let onListening: (@Sendable (Ports) -> Void)?
+    private let store: StoreAttachment?
 
     /// The ports that a receiver listens on, also where port 0 was requested.
     package struct Ports: Sendable {
@@ -97,22 +98,25 @@ package final class Receiver: Service {
     }
 
     /// - Parameters:
+    ///   - store: the bucket that the journal goes to; `nil`: none.
     ///   - onTrustChange: called on a thread of the receiver's own; it calls ``reloadTrust(_:)``.
     ///   - onListening: called once, when agents can connect.
     package init(
         configuration: ReceiverConfiguration, logger: Logger, manager: ServiceManager = .none,
-        onTrustChange: (@Sendable (Receiver) -> Void)? = nil, onListening: (@Sendable (Ports) -> Void)? = nil
+        store: StoreAttachment? = nil, onTrustChange: (@Sendable (Receiver) -> Void)? = nil,
+        onListening: (@Sendable (Ports) -> Void)? = nil
     ) {
         self.onTrustChange = onTrustChange
         self.onListening = onListening
+        self.store = store
         self.configuration = configuration
         self.taken = Lock(configuration)
         self.statusToken = StatusToken(configuration.statusToken)
         self.settings = LiveSettings(configuration)
         self.retirement = JournalRetirement(
-            names: Set(["archive"] + configuration.exports.map(\.provider.rawValue)),
+            names: Self.readers(configuration, store),
             retention: configuration.journalRetention, unread: configuration.unreadJournal)
-        self.retirement.required = self.settings.required
+        self.retirement.required = store?.projects ?? true ? self.settings.required : [UploadLoop.name]
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },
@@ -128,10 +132,7 @@ package final class Receiver: Service {
         let server = try self.tlsServer()
         self.tls.withLock { $0 = $0 ?? server }
         let files = POSIXFileSystem(.data, dataDirectory: self.configuration.dataDirectory)
-        let data = DataDirectory(
-            root: self.configuration.dataDirectory, files: files,
-            openFileCountMax: ProcessLimits.projectionFileCount(
-                ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount))
+        let data = self.dataDirectory(on: files)
         let lock = try self.openData(data)
         defer { files.close(lock) }
         var journal = try self.openJournal(data)
@@ -139,15 +140,17 @@ package final class Receiver: Service {
         let isNew = journal.lastMark == .unknown
         let clock = POSIXClock()
         let conditions = HostConditions(
-            lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry)
+            lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry,
+            isUploaded: self.store != nil)
         try self.begin(&journal, in: data, conditions, clock)
         let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount, isNew: isNew)
-        self.telemetry.willProject(self.retirement.names)
+        self.telemetry.willProject(self.retirement.names.subtracting([UploadLoop.name]))
         let budget = AdmissionBudget(
             byteCount: self.configuration.admissionByteCount, limits: self.configuration.limits,
             journalEnd: journal.end)
-        let workers = try self.startProjections(data, feed, conditions, budget)
+        var workers = try self.projects ? self.startProjections(data, feed, conditions, budget) : []
+        if let store { workers.append(self.startUploading(store, files, feed, conditions, clock)) }
         let committer = Committer()
         let loop = CommitLoop(
             journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
@@ -245,7 +248,14 @@ package final class Receiver: Service {
         }
     }
 
-    private func openData(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> FileID {
+    func dataDirectory(on files: POSIXFileSystem) -> DataDirectory<POSIXFileSystem> {
+        DataDirectory(
+            root: self.configuration.dataDirectory, files: files,
+            openFileCountMax: ProcessLimits.projectionFileCount(
+                ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount))
+    }
+
+    func openData(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> FileID {
         do throws(FileSystemError) {
             try data.create()
         } catch {
@@ -352,13 +362,43 @@ package final class Receiver: Service {
         await shared.connections.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
     }
 
+    // MARK: The bucket
+
+    /// Whether this receiver writes archive and exports.
+    private var projects: Bool { self.store?.projects ?? true }
+
+    /// Those who must have read the journal before it is deleted.
+    private static func readers(_ configuration: ReceiverConfiguration, _ store: StoreAttachment?) -> Set<String> {
+        let projections = ["archive"] + configuration.exports.map(\.provider.rawValue)
+        guard let store else { return Set(projections) }
+        return Set(store.projects ? projections + [UploadLoop.name] : [UploadLoop.name])
+    }
+
+    private func startUploading(
+        _ store: StoreAttachment, _ files: POSIXFileSystem, _ feed: JournalFeed, _ conditions: HostConditions,
+        _ clock: any SystemClock
+    ) -> Worker {
+        // A merger waits with its seals for the time that this receiver writes.
+        conditions.marks.set(true, for: UploadLoop.name)
+        let loop = UploadLoop(
+            store, receiver: self.configuration.name, dataDirectory: self.configuration.dataDirectory, feed: feed,
+            retirement: self.retirement, telemetry: self.telemetry, clock: clock, stored: { _ in })
+        let handover = Handover(loop)
+        return Worker(name: "waybill-upload") {
+            handover.take { loop in
+                var loop = loop
+                loop.run(on: files)
+            }
+        }
+    }
+
     // MARK: Projections
 
     private static let openFileCount = 65_536
     /// Connections, and the files of twelve projections.
     private static let neededFileCount = 16_384
 
-    private func startProjections(
+    func startProjections(
         _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions,
         _ budget: AdmissionBudget
     ) throws(Failure) -> [Worker] {

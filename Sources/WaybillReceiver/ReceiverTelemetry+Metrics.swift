@@ -14,6 +14,7 @@ extension ReceiverTelemetry {
         self.addReceived(shared, to: &page)
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
+        self.addStore(journalEnd, to: &page)
         Self.addHost(shared, usage, to: &page)
         // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }

@@ -98,6 +98,8 @@ package final class ReceiverTelemetry: Sendable {
     /// When the receiver's certificate expires, in seconds since 1970; 0 without TLS.
     let certificateExpiry = Atomic(0)
     let projections = Lock<[String: ProjectionStanding]>([:])
+    let upload = Lock<UploadStanding?>(nil)
+    let uploadTimes = DurationHistogram(.delivery)
     let deletions = Lock<[DeletionKey: DeletionSum]>([:])
 
     package init(

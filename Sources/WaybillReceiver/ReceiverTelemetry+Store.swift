@@ -1,0 +1,103 @@
+internal import Logging
+internal import WaybillFleet
+internal import WaybillJournal
+internal import WaybillMetrics
+internal import WaybillNotices
+internal import WaybillStore
+internal import WaybillSystem
+
+/// What goes into the bucket.
+extension ReceiverTelemetry {
+    /// How the uploader stands; `nil` in a receiver without a bucket.
+    struct UploadStanding: Sendable {
+        var chain: String
+        /// Everything before it is in the bucket.
+        var stored: JournalPosition
+        var createdCount = 0
+        var presentCount = 0
+        var divergedCount = 0
+        var failureCount = 0
+        var byteCount = 0
+        /// Why the last attempt failed; `nil` while it works.
+        var failure: String?
+    }
+
+    func uploadStarted(_ chain: String, at position: JournalPosition) {
+        self.upload.withLock { $0 = UploadStanding(chain: chain, stored: position) }
+        self.logger.info(
+            "the journal goes to the bucket", metadata: ["chain": "\(chain)", "position": .number(position.rawValue)])
+    }
+
+    func uploaded(byteCount: Int, _ creation: Creation, upTo end: JournalPosition, took: Duration) {
+        self.uploadTimes.add(took)
+        self.upload.withLock { upload in
+            upload?.stored = end
+            upload?.byteCount += byteCount
+            upload?.failure = nil
+            switch creation {
+            case .created: upload?.createdCount += 1
+            case .present: upload?.presentCount += 1
+            }
+        }
+    }
+
+    func uploadFailed(_ failure: UploadFailure, attempt: Int, retryingIn pause: Duration) {
+        let code = failure.code
+        self.upload.withLock { upload in
+            upload?.failureCount += 1
+            upload?.failure = code
+        }
+        guard Self.isTold(attempt) else { return }
+        self.logger.error(
+            .uploadFailed,
+            "the bucket did not take a piece of the journal; nothing is lost, the journal keeps it, and it is tried again",
+            metadata: [
+                "cause": "\(failure)", "code": "\(code)", "attempt": .number(attempt), "retry_in_s": .seconds(pause),
+            ])
+    }
+
+    func uploadRecovered(afterAttempts count: Int) {
+        self.logger.info("the bucket takes the journal again", metadata: ["attempts": .number(count)])
+    }
+
+    func diverged(at position: JournalPosition, from former: String, to chain: String) {
+        self.upload.withLock { upload in
+            upload?.chain = chain
+            upload?.divergedCount += 1
+        }
+        self.logger.warning(
+            .chainDiverged,
+            "the bucket has other bytes under this receiver's name; the journal goes on there under another",
+            metadata: ["former": "\(former)", "chain": "\(chain)", "position": .number(position.rawValue)])
+    }
+
+    func addStore(_ journalEnd: JournalPosition, to page: inout MetricsPage) {
+        guard let upload = self.upload.withLock({ $0 }) else { return }
+        page.add("waybill_store_puts_total", .counter, "Pieces of the journal that the bucket was given.") { family in
+            family.sample(upload.createdCount, [("outcome", "created")])
+            family.sample(upload.presentCount, [("outcome", "present")])
+            family.sample(upload.divergedCount, [("outcome", "foreign")])
+            family.sample(upload.failureCount, [("outcome", "failed")])
+        }
+        page.add(
+            "waybill_store_put_bytes_total", .counter, "Bytes of the pieces that the bucket took.", upload.byteCount)
+        page.add(
+            "waybill_store_put_seconds", "Time from cutting a piece to the bucket's answer.", self.uploadTimes)
+        page.add(
+            "waybill_journal_stored_bytes", .gauge, "The journal's position up to which the bucket has it.",
+            upload.stored.rawValue)
+        page.add(
+            "waybill_journal_unstored_bytes", .gauge, "Bytes of the journal that the bucket does not have yet.",
+            max(0, journalEnd.rawValue - upload.stored.rawValue))
+    }
+}
+
+extension UploadFailure {
+    /// A short word for logs and status.
+    var code: String {
+        switch self {
+        case .store(let error): error.code
+        case .disk(let error): error.code.rawValue
+        }
+    }
+}

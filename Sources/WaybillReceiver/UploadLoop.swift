@@ -1,0 +1,133 @@
+internal import WaybillFleet
+internal import WaybillJournal
+package import WaybillStore
+internal import WaybillSystem
+
+/// The bucket of a receiver, and what goes there.
+package struct StoreAttachment: Sendable {
+    package let store: any ObjectStore
+    /// The bucket's fleet, 32 hexadecimal digits.
+    package let fleet: String
+    /// A piece is cut when it has so many bytes,
+    package var pieceByteCount = 8 << 20
+    /// or when its first byte has waited so long.
+    package var pieceInterval = Duration.seconds(2)
+    /// Whether archive and exports are written here, too, and not behind a merger alone.
+    package var projects = true
+
+    package init(store: any ObjectStore, fleet: String) {
+        self.store = store
+        self.fleet = fleet
+    }
+}
+
+/// What the uploader's thread does: puts the journal into the bucket, piece by piece, and says how far it is.
+///
+///     wait for the journal ─▶ until a piece is full or old ─▶ step ─▶ retirement, `stored`
+///            ▲                                                 │ bucket or disk refuse
+///            └────────────────── 0.1 to 30 s ◀─────────────────┘
+///
+/// The journal keeps what is not in the bucket, so nothing else waits for it: agents are acknowledged, and told `STORED`
+/// later. A stop puts what is left into the bucket, for as long as a stop may take.
+struct UploadLoop: ~Copyable {
+    static let name = "store"
+
+    private let attachment: StoreAttachment
+    private let receiver: String
+    private let dataDirectory: String
+    private let feed: JournalFeed
+    private let retirement: JournalRetirement
+    private let telemetry: ReceiverTelemetry
+    private let clock: any SystemClock
+    private var backoff: Backoff
+    private var failureCount = 0
+    private let stored: @Sendable (JournalPosition) -> Void
+
+    /// - Parameter stored: called with each position up to which the bucket has the journal.
+    init(
+        _ attachment: StoreAttachment, receiver: String, dataDirectory: String, feed: JournalFeed,
+        retirement: JournalRetirement, telemetry: ReceiverTelemetry, clock: any SystemClock,
+        stored: @escaping @Sendable (JournalPosition) -> Void
+    ) {
+        self.attachment = attachment
+        self.receiver = receiver
+        self.dataDirectory = dataDirectory
+        self.feed = feed
+        self.retirement = retirement
+        self.telemetry = telemetry
+        self.clock = clock
+        self.backoff = Backoff(from: .milliseconds(200), to: .seconds(30), SeededGenerator(seed: SystemRandom.seed()))
+        self.stored = stored
+    }
+
+    /// The thread's body.
+    mutating func run(on files: POSIXFileSystem) {
+        while true {
+            do throws(FileSystemError) {
+                let journal = Path.join(self.dataDirectory, "journal")
+                let uploader = try Uploader(
+                    receiver: self.receiver, fleet: self.attachment.fleet, journalDirectory: journal,
+                    end: self.feed.end, statePath: Path.join(self.dataDirectory, "state/\(Self.name).state"),
+                    pieceByteCount: self.attachment.pieceByteCount, files: files, store: self.attachment.store,
+                    SeededGenerator(seed: SystemRandom.seed()))
+                return self.follow(uploader)
+            } catch {
+                guard self.pause(after: .disk(error)) else { return }
+            }
+        }
+    }
+
+    private mutating func follow(_ uploader: consuming Uploader<POSIXFileSystem>) {
+        var uploader = uploader
+        self.telemetry.uploadStarted(uploader.chain.description, at: uploader.stored)
+        self.reached(uploader.stored)
+        while true {
+            let waiting = self.feed.waitForEnd(beyond: uploader.stored, until: nil)
+            if waiting.isAbandoned || waiting.isClosed && waiting.end <= uploader.stored { return }
+            if !waiting.isClosed { self.gather(from: uploader.stored) }
+            do throws(UploadFailure) {
+                let start = self.clock.monotonicTime()
+                switch try uploader.step(upTo: self.feed.end) {
+                case .idle: continue
+                case .stored(let piece, let creation):
+                    self.succeed()
+                    self.reached(piece.end)
+                    self.telemetry.uploaded(
+                        byteCount: piece.byteCount, creation, upTo: piece.end, took: self.clock.monotonicTime() - start)
+                case .diverged(let position, let former):
+                    self.telemetry.diverged(
+                        at: position, from: former.description, to: uploader.chain.description)
+                }
+            } catch {
+                guard self.pause(after: error) else { return }
+            }
+        }
+    }
+
+    /// Waits until a piece is full or old.
+    private func gather(from position: JournalPosition) {
+        let full = JournalPosition(position.rawValue + self.attachment.pieceByteCount)
+        _ = self.feed.waitForEnd(
+            beyond: full, until: self.clock.monotonicTime() + self.attachment.pieceInterval)
+    }
+
+    private func reached(_ position: JournalPosition) {
+        self.retirement.checkpointed(Self.name, at: position)
+        self.stored(position)
+    }
+
+    private mutating func succeed() {
+        self.backoff.succeed()
+        guard self.failureCount > 0 else { return }
+        self.telemetry.uploadRecovered(afterAttempts: self.failureCount)
+        self.failureCount = 0
+    }
+
+    /// - Returns: whether to go on; a receiver that stops does not wait for a bucket that refuses.
+    private mutating func pause(after failure: UploadFailure) -> Bool {
+        self.failureCount += 1
+        let pause = self.backoff.fail()
+        self.telemetry.uploadFailed(failure, attempt: self.failureCount, retryingIn: pause)
+        return !self.feed.waitForClose(until: self.clock.monotonicTime() + pause)
+    }
+}
