@@ -126,7 +126,7 @@ let package = Package(
         module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
         // A bucket, and the journals in it.
-        module("WaybillStore", ["WaybillSystem"]),
+        module("WaybillStore", ["WaybillDigest", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillArchive",
             ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
@@ -216,6 +216,10 @@ let package = Package(
                 "WaybillMetrics", "WaybillNotices", "WaybillProjection",
                 "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
             ]),
+
+        // A bucket over HTTP.
+        module(
+            "WaybillS3", ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
 
         // What the programs share.
         module(
@@ -312,6 +316,8 @@ let package = Package(
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillCompression", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillStoreTests", ["WaybillStore", "WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillS3Tests", ["WaybillS3", "WaybillStore", "WaybillSystem", nio, nioPosix]),
         tests(
             "WaybillFleetTests",
             [

@@ -1,4 +1,4 @@
-internal import AsyncHTTPClient
+package import AsyncHTTPClient
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
@@ -52,6 +52,19 @@ package struct ProxyAddress: Hashable, Sendable {
         self.host = String(address[..<colon].filter { $0 != "[" && $0 != "]" })
         self.port = port
         self.login = pieces.count == 2 ? Secret(String(pieces[0])) : nil
+    }
+}
+
+extension ProxyAddress {
+    /// As the HTTP client is told.
+    package var server: HTTPClient.Configuration.Proxy {
+        guard let login = self.login?.revealed, let colon = login.firstIndex(of: ":") else {
+            return .server(host: self.host, port: self.port)
+        }
+        return .server(
+            host: self.host, port: self.port,
+            authorization: .basic(
+                username: String(login[..<colon]), password: String(login[login.index(after: colon)...])))
     }
 }
 
@@ -112,15 +125,7 @@ package final class HTTPTransport: DeliveryTransport {
         // The deliverer repeats requests, because it knows how long to wait.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.httpVersion = .http1Only
-        configuration.proxy = proxy.map { proxy in
-            guard let login = proxy.login?.revealed, let colon = login.firstIndex(of: ":") else {
-                return .server(host: proxy.host, port: proxy.port)
-            }
-            return .server(
-                host: proxy.host, port: proxy.port,
-                authorization: .basic(
-                    username: String(login[..<colon]), password: String(login[login.index(after: colon)...])))
-        }
+        configuration.proxy = proxy?.server
         self.client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
@@ -179,7 +184,8 @@ package final class HTTPTransport: DeliveryTransport {
         trace.wasAsked ? .unknown(detail: detail) : .notSent(detail: "no connection: \(detail)")
     }
 
-    private static func text(of error: any Error) -> String {
+    /// What an error of the HTTP client says, without addresses and headers.
+    package static func text(of error: any Error) -> String {
         switch error {
         case let error as HTTPClientError: error.shortDescription
         case let error as IOError: Errno.message(error.errnoCode)

@@ -22,6 +22,7 @@ package protocol ObjectStore: Sendable {
     func delete(_ key: String) throws(StoreError)
 }
 
+/// What a conditional write found.
 package enum Creation: Hashable, Sendable {
     case created
     case present
@@ -84,29 +85,9 @@ package struct ObjectListing: Hashable, Sendable {
     }
 }
 
-/// Why a call failed.
-package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
-    package enum Kind: String, Hashable, Sendable, CaseIterable {
-        case unreachable, busy, forbidden, credentials, noBucket = "no-bucket", region, clock, damaged, disk
-        case refused
-    }
-
-    package let kind: Kind
-    /// The store's own code, or the system's.
-    package let code: String
-    package let status: Int?
-    package let detail: String
-    package let remedy: String
-
-    package init(_ kind: Kind, code: String, status: Int? = nil, detail: String, remedy: String) {
-        self.kind = kind
-        self.code = code
-        self.status = status
-        self.detail = detail
-        self.remedy = remedy
-    }
-
-    package var description: String {
-        "\(self.detail) (\(self.code)); \(self.remedy)"
-    }
+package enum ObjectLimits {
+    /// The most that one call reads; more is an error, never a shorter answer.
+    package static let readByteCountMax = 64 << 20
+    /// The longest body of one `PUT`: parts have at most 1 GiB, S3 takes 5.
+    package static let bodyByteCountMax = 5 << 30
 }

@@ -1,0 +1,89 @@
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// The file that names a fleet: `fleet-00001.json`, of which the highest number counts.
+///
+///     {"fleet":"<32 hex digits>","level":"stored","shards":1}
+package struct FleetFile: Hashable, Sendable {
+    /// 128 random bits in hexadecimal.
+    package let fleet: String
+    /// When deletion is allowed: `stored`.
+    package let level: String
+    package let shards: Int
+    package let number: Int
+
+    private static let namePrefix = "fleet-"
+    private static let byteCountMax = 64 << 10
+
+    private init(fleet: String, number: Int) {
+        (self.fleet, self.level, self.shards, self.number) = (fleet, "stored", 1, number)
+    }
+
+    package static func key(_ number: Int) -> String {
+        let digits = String(number)
+        return Self.namePrefix + String(repeating: "0", count: max(0, 5 - digits.utf8.count)) + digits + ".json"
+    }
+
+    /// The newest file; `nil` if the store has none.
+    package static func read(from store: any ObjectStore) throws(StoreError) -> FleetFile? {
+        var newest: Int?
+        var after: String?
+        repeat {
+            let page = try store.list(Self.namePrefix, after: after, isFolded: false)
+            for object in page.objects {
+                guard let number = Self.number(of: object.key) else { continue }
+                newest = max(newest ?? 0, number)
+            }
+            after = page.next
+        } while after != nil
+        guard let newest else { return nil }
+        guard let bytes = try store.read(Self.key(newest), 0..<Self.byteCountMax) else {
+            throw StoreError(.damaged, code: "fleet-file", detail: "\(Self.key(newest)) is listed and cannot be read")
+        }
+        return try FleetFile(bytes, number: newest)
+    }
+
+    /// Creates the first file, unless there is one; two callers agree on one.
+    ///
+    /// - Parameter random: 16 bytes.
+    package static func create(
+        in store: any ObjectStore, random: [UInt8]
+    ) throws(StoreError) -> (file: FleetFile, isNew: Bool) {
+        precondition(random.count == 16, "\(random.count) random bytes")
+        if let file = try Self.read(from: store) { return (file, false) }
+        let file = FleetFile(fleet: Hexadecimal.text(random), number: 1)
+        let creation = try store.create(Self.key(1), ObjectBody(file.bytes))
+        guard let bytes = try store.read(Self.key(1), 0..<Self.byteCountMax) else {
+            throw StoreError(.damaged, code: "fleet-file", detail: "\(Self.key(1)) was written and cannot be read")
+        }
+        let found = try FleetFile(bytes, number: 1)
+        // The own content under a key that was present: the first answer was lost.
+        return (found, creation == .created || found == file)
+    }
+
+    private var bytes: [UInt8] {
+        Array("{\"fleet\":\"\(self.fleet)\",\"level\":\"\(self.level)\",\"shards\":\(self.shards)}\n".utf8)
+    }
+
+    private init(_ bytes: [UInt8], number: Int) throws(StoreError) {
+        guard let json = JSONValue(bytes), let fleet = json["fleet"]?.string, fleet.utf8.count == 32,
+            Hexadecimal.bytes(fleet) != nil, let level = json["level"]?.string, let shards = json["shards"]?.count
+        else {
+            throw StoreError(.damaged, code: "fleet-file", detail: "\(Self.key(number)) is damaged")
+        }
+        guard level == "stored", shards == 1 else {
+            throw StoreError(
+                .notAllowedHere, code: "fleet-file",
+                detail: "\(Self.key(number)) has the level \(PercentText.encode(String(level.prefix(20)))) and \(shards) shards",
+                remedy: "use the version of Waybill that wrote it")
+        }
+        (self.fleet, self.level, self.shards, self.number) = (fleet, level, shards, number)
+    }
+
+    private static func number(of key: String) -> Int? {
+        guard key.hasSuffix(".json"), key.hasPrefix(Self.namePrefix), let number = Int(key.dropFirst(6).dropLast(5)),
+            number > 0, Self.key(number) == key
+        else { return nil }
+        return number
+    }
+}
