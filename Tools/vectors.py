@@ -17,6 +17,7 @@ ID = "8f14e45fceea167a-00000000000000000001"
 HELLO = {"protocol": [1], "agent": "web-01", "instance": "9f3c1a77d2e04b58", "token": "s3cret", "accept": ["zlib"]}
 LIMITS = {"line": 1048576, "raw": 2097152, "wire": 2162688, "lines": 65536, "streams": 262144, "idle_ms": 90000}
 INCARNATION, START, OLD_START = "5b0c6f2e9a174d38b6e1c07f42a9d813", "c41f09d27be65a30", "0d7e3a915c28f46b"
+FLEET = "7d2a40c5e9b1836f04d8fa6e21c97b53"
 READY = {"protocol": 1, "receiver": "collector-1", "incarnation": INCARNATION, "start": START, "end": 90201,
          "starts": [[OLD_START, 0], [START, 88000]], "id": "collector-1~" + INCARNATION, "level": "durable",
          "limits": LIMITS, "window": 8388608, "time": 1795165200000}
@@ -119,8 +120,8 @@ def good():
     ready("ready with the largest positions", starts=[[START, MAX]], end=MAX)
     members = {}
     for key, value in READY.items():
-        members.update({"fleet": "eu", "level": "stored"} if key == "level" else {key: value})
-    ready("ready of a fleet", "READY " + text(members), fleet="eu", level="stored")
+        members.update({"fleet": FLEET, "level": "stored"} if key == "level" else {key: value})
+    ready("ready of a fleet", "READY " + text(members), fleet=FLEET, level="stored")
     ready("ready without a level", "READY " + text({k: v for k, v in READY.items() if k != "level"}),
           "READY " + text(READY))
     ready("ready whose fleet and level are null", "READY " + text({**READY, "fleet": None, "level": None}),
@@ -194,7 +195,7 @@ def good():
     plain("nak with spaces in its text", "NAK 3 0 gap  a  b ", number=3, offset=0, code="gap", text=" a  b ")
     tail = bytes(range(256)) * 2
 
-    for reason in ["too-long", "torn-tail", "held"]:
+    for reason in ["too-long", "torn-tail", "held", "elsewhere"]:
         plain(f"skip {reason}", f"SKIP 1 16 1200000 {reason} {base64.b64encode(tail).decode()}", number=1, offset=16,
               length=1200000, reason=reason, tail=tail.hex())
     plain("skip truncated", "SKIP 1 16 1200000 truncated -", number=1, offset=16, length=1200000, reason="truncated",
@@ -382,7 +383,8 @@ def bad():
     full = base64.b64encode(bytes(512)).decode()
     add("bad-tail", {
         "a tail of truncated": "SKIP 1 0 5 truncated AAAAAAA=", "no tail of too-long": "SKIP 1 0 5 too-long -",
-        "no tail of torn-tail": "SKIP 1 0 5 torn-tail -", "no tail of held": "SKIP 1 0 5 held -",
+        "no tail of torn-tail": "SKIP 1 0 5 torn-tail -", "no tail of held": "SKIP 1 0 5 held -", "no tail of elsewhere":
+        "SKIP 1 0 5 elsewhere -",
         "a tail with a byte too few": "SKIP 1 0 5 held AAAAAA==", "a tail with a byte too many":
         "SKIP 1 0 5 held AAAAAAAA", "the skipped bytes alone": "SKIP 1 5 5 held AAAAAAA=",
         "511 bytes of more": "SKIP 1 0 9999 too-long " + base64.b64encode(bytes(511)).decode(),
@@ -428,7 +430,7 @@ def bad():
             "starts": ["absent", [], {}, [START], [[START]], [[START, 0, 0]], [[START, -1]], [[START, "0"]],
                        [[START.upper(), 0]], [[OLD_START, 5], [START, 4]], [[START, 0], [OLD_START, 5]],
                        [[START, 90202]], None],
-            "fleet": [5, "a\n"], "level": [5, "", "certain"],
+            "fleet": [5, "", "eu", FLEET[1:], FLEET.upper()], "level": [5, "", "certain"],
             "window": ["absent", 0, -5, MAX + 1, "8"], "time": ["absent", -1, "now"]}.items():
         add("bad-member", {f"READY whose {member} is {text(value)}": changed("READY", READY, **{member: value})
                            for value in values})

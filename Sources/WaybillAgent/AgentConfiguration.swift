@@ -114,6 +114,8 @@ package struct AgentConfiguration: Sendable {
     package var rawByteCountMax: Int { max(self.batchByteCountMax, self.tailLimits.lineByteCountMax) }
     /// How long new lines may gather before they are sent.
     package var linger = Duration.milliseconds(5)
+    /// How long a connection to a receiver of a fleet lasts, more or less a fifth: then a receiver is chosen again.
+    package var connectionAgeMax = Duration.seconds(3600)
     /// How long a stop may take to ship what is left.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()

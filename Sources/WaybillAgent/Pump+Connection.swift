@@ -29,7 +29,7 @@ extension Pump where Hints: ~Copyable {
 
     /// The next receiver in turn; `nil` while none may be tried.
     private mutating func nextAddress(_ now: MonotonicTime) -> NetworkAddress? {
-        let receivers = self.configuration.receivers
+        let receivers = self.receiversInOrder
         for _ in receivers {
             let address = receivers[self.receiverIndex % receivers.count]
             self.receiverIndex += 1
@@ -134,8 +134,10 @@ extension Pump where Hints: ~Copyable {
             self.lastAdvance = self.clock.monotonicTime()
             self.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number, let proof, let end): self.finish(number, proof, end: end)
-        // Only a fleet stores more than it acknowledges.
-        case .stored: break
+        case .stored(let number, let offset):
+            guard let stream = self.streams.stream(number) else { return }
+            self.lastAdvance = self.clock.monotonicTime()
+            self.tail.stored(stream, upTo: Int(offset.rawValue))
         case .note(let counts):
             self.telemetry.quarantined(counts.filter { $0.export == nil })
             self.telemetry.refusedEvents(counts.filter { $0.export != nil })
@@ -145,8 +147,10 @@ extension Pump where Hints: ~Copyable {
             self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
         case .move(let receivers):
             self.telemetry.moved(receivers)
+            self.turnAway()
             self.disconnect("the receiver redirected this agent")
         case .close(let failure):
+            if failure == .receiverLeft { self.turnAway() }
             self.disconnect(failure.text, isHopeless: failure.isHopeless)
         }
     }
@@ -169,7 +173,7 @@ extension Pump where Hints: ~Copyable {
             self.unfamiliarAt[address] = now.monotonic
         }
         do throws(FileSystemError) {
-            let meeting = try self.tail.receiverMet(ready.receiver, at: address, now)
+            let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: ready.fleet, now)
             self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
             self.summary.count(meeting)
         } catch {
@@ -179,6 +183,7 @@ extension Pump where Hints: ~Copyable {
         self.receiver = ReceiverTag(
             address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
         self.phase = .ready
+        self.settleInFleet(now.monotonic)
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
         // A clock may claim anything.
@@ -369,6 +374,8 @@ extension Pump where Hints: ~Copyable {
     mutating func endConnection() -> Duration {
         self.silence.reset()
         self.inFlightSince = nil
+        self.renewalAt = nil
+        self.awaitingStorageSince = nil
         self.link?.close()
         self.link = nil
         self.generation += 1

@@ -48,7 +48,8 @@ extension Pump where Hints: ~Copyable {
     ///
     /// Called by runs that end on their own: it requests one more scan.
     mutating func isSettled(_ now: MonotonicTime) -> Bool {
-        guard self.phase == .ready, self.session.isSettled, self.retries.isEmpty, !self.streams.hasWaiting else {
+        guard self.phase == .ready, self.isAnswered, self.retries.isEmpty, !self.streams.hasWaiting else {
+            self.awaitingStorageSince = nil
             return false
         }
         while let stream = self.tail.nextReady() {
@@ -57,13 +58,18 @@ extension Pump where Hints: ~Copyable {
             self.hasSettledScan = false
             return false
         }
-        if self.hasSettledScan { return true }
+        if self.hasSettledScan { return !self.mustAwaitStorage(now) }
         if !self.isSettlingScanAsked {
             self.isSettlingScanAsked = true
             // What cannot be read now is tried again with each scan.
             self.nextScan = min(self.nextScan, self.lastScan + .milliseconds(20))
         }
         return false
+    }
+
+    /// Whether everything sent is answered; a fleet answers `SEAL` only when its store has the end.
+    private var isAnswered: Bool {
+        self.tail.isInFleet ? self.session.isSettledButForSeals : self.session.isSettled
     }
 
     var standing: AgentStanding {

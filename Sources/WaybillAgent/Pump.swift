@@ -45,6 +45,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var phase: Phase
     var backoff: Backoff
     var receiverIndex = 0
+    /// When to connect again so that agents stay spread over a fleet; `nil` without one.
+    var renewalAt: MonotonicTime?
+    /// For the times of renewals.
+    var dice: SeededGenerator
+    /// Since when nothing but the fleet's store is waited for.
+    var awaitingStorageSince: MonotonicTime?
     /// The limit that both sides allow.
     var batchByteCountMax: Int
     /// Where the present connection goes.
@@ -132,6 +138,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.startedAt = clock.wallTime()
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
+        self.dice = SeededGenerator(seed: ~seed)
         self.backoff = Backoff(from: .milliseconds(500), to: .seconds(60), SeededGenerator(seed: seed))
         self.lastReceived = now
         self.lastSent = now
@@ -156,6 +163,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.look()
         if let failure { return self.finish(.failed(failure)) }
         if self.needsNoReceiver { return self.finish(.drained(self.summary)) }
+        self.renewIfDue()
         self.connectIfDue()
         self.ship()
         self.reportProgress()
@@ -304,7 +312,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     mutating func ship() {
         self.hasMore = false
         self.hasShippedAll = false
-        guard self.phase == .ready else { return }
+        guard self.phase == .ready, !self.isRenewing else { return }
         if let pausedUntil {
             guard pausedUntil <= self.clock.monotonicTime() else { return }
             self.pausedUntil = nil
@@ -366,6 +374,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             case .spool: .waybill
             case .files: .ndjson
             }
+        // Before the id: a file that was rewritten gets another one.
+        let claim = self.openClaims[stream] ?? self.tail.storedClaim(stream)
+        guard self.tail.contains(stream) else { return }
         let description = StreamDescription(
             id: self.tail.id(of: stream), source: Self.shortened(self.tail.position(of: stream).path),
             environment: source.environment,
@@ -373,7 +384,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             userMember: source.userMember, anonymousMember: source.anonymousMember)
         let number = self.streams.open(stream)
         self.openingCount += 1
-        self.perform(self.session.open(number, description, self.openClaims[stream] ?? .none))
+        self.perform(self.session.open(number, description, claim))
     }
 
     /// The end of a path, short enough for a message with every character escaped.
@@ -392,7 +403,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 lineCount: lineCount, wireByteCount: 0, checksum: 0)
             self.shipBatch(of: stream, header, buffer)
         case .skip(let range):
-            if range.reason != .held { self.summary.skippedByteCount += Int(range.byteCount) }
+            if range.reason != .held, range.reason != .elsewhere { self.summary.skippedByteCount += Int(range.byteCount) }
             self.perform(self.session.skip(number, range))
         case .sealed(let length):
             self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
@@ -429,6 +440,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if let retry = self.retries.first { wake = min(wake, retry.at) }
         if let stopDeadline { wake = min(wake, stopDeadline) }
         if let pausedUntil { wake = min(wake, pausedUntil) }
+        if let renewalAt { wake = min(wake, self.isRenewing ? renewalAt + Self.renewalPatience : renewalAt) }
+        if let since = self.awaitingStorageSince { wake = min(wake, since + Self.storagePatience) }
         if let patience = self.configuration.mode.patience, let unreadySince {
             wake = min(wake, unreadySince + patience)
         }

@@ -76,6 +76,10 @@ extension ConfigurationTable {
             applies: .reload,
             "How long new lines may wait for more before they are sent.")
         ConfigurationKey(
+            "max_connection_age", .duration(10...604_800, unit: .seconds(1)), \.connectionAgeMax, unit: "seconds",
+            applies: .reload,
+            "How long a connection to a receiver of a fleet lasts, more or less a fifth, until one is chosen again.")
+        ConfigurationKey(
             "drain_seconds", .duration(0...3600, unit: .seconds(1)), \.drainPatience, unit: "seconds",
             applies: .reload,
             "How long a stop may take to ship what is left.")

@@ -35,7 +35,7 @@ package struct Hello: Hashable, Sendable {
 package struct Ready: Hashable, Sendable {
     package var version: UInt64
     package var receiver: ReceiverIdentity
-    /// The fleet that the receiver belongs to; `nil` for a receiver that stands alone.
+    /// The fleet that the receiver belongs to, 32 hexadecimal digits; `nil` for a receiver that stands alone.
     package var fleet: String?
     package var level: DurabilityLevel
     package var limits: ProtocolLimits
@@ -243,7 +243,7 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case truncated
     /// Bytes that the receiver holds in an earlier, sealed stream of the same file.
     case held
-    /// Bytes that the fleet holds by another receiver.
+    /// Bytes that the receiver's fleet has stored; another receiver of it took them. Not lost.
     case elsewhere
 }
 

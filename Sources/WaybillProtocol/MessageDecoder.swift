@@ -268,8 +268,14 @@ extension Ready {
         limits.lineCountMax = try bounds.count("lines")
         self.init(
             version: try object.integer("protocol"), receiver: try ReceiverIdentity(object),
-            fleet: try object.optionalName("fleet"), level: try Self.level(object), limits: limits,
+            fleet: try Self.fleet(object), level: try Self.level(object), limits: limits,
             milliseconds: Int64(try object.integer("time")))
+    }
+
+    private static func fleet(_ object: FlatObject) throws(WireError) -> String? {
+        guard let text = try object.optionalString("fleet") else { return nil }
+        guard Bits128(text: text.utf8) != nil else { throw .badMember("fleet") }
+        return text
     }
 
     private static func level(_ object: FlatObject) throws(WireError) -> DurabilityLevel {

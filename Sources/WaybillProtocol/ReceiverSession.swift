@@ -16,6 +16,8 @@ package struct ReceiverSession: ~Copyable {
         case readBatch(BatchHeader, StreamID)
         /// Read the payload and discard it: the stream was refused.
         case discardBatch(BatchHeader)
+        /// Write `message`, then read the payload and discard it.
+        case refuseBatch(BatchHeader, Message)
         case skip(StreamNumber, StreamID, SkippedRange)
         case seal(StreamNumber, StreamID, length: StreamOffset)
         /// Write `message`, then close.
@@ -32,6 +34,8 @@ package struct ReceiverSession: ~Copyable {
     private enum StreamState {
         case opening(StreamID)  // Leaves to open or refused.
         case open(StreamID)  // Leaves to refused, opening, or is removed.
+        /// It was sealed before this connection; `SEALED` waits until the fleet has stored the end.
+        case ended(StreamID)  // Leaves to refused or opening.
         case refused(StreamID)  // Leaves to opening.
     }
 
@@ -52,6 +56,9 @@ package struct ReceiverSession: ~Copyable {
         if case .closed = self.state { return true }
         return false
     }
+
+    /// Whether a number still names a stream.
+    package func knows(_ stream: StreamNumber) -> Bool { self.streams[stream] != nil }
 
     package mutating func receive(_ message: Message) -> Action? {
         switch self.state {
@@ -95,13 +102,14 @@ package struct ReceiverSession: ~Copyable {
         case .skip(let stream, let range):
             switch self.streams[stream] {
             case .open(let id): return .skip(stream, id, range)
+            case .ended(let id): return .reply(self.refuseMore(stream, id, at: range.offset))
             case .refused: return nil
             case .opening, nil: return self.close(.order, "stream \(stream.rawValue) is not open: OPEN, then AT")
             }
         case .seal(let stream, let length):
             switch self.streams[stream] {
             case .open(let id): return .seal(stream, id, length: length)
-            case .refused: return nil
+            case .ended, .refused: return nil
             case .opening, nil: return self.close(.order, "stream \(stream.rawValue) is not open: OPEN, then AT")
             }
         case .ping(let number): return .reply(.pong(number))
@@ -122,9 +130,10 @@ package struct ReceiverSession: ~Copyable {
         switch self.streams[stream] {
         case .opening:
             return self.close(.order, "stream \(stream.rawValue) is being opened: wait for AT")
-        case .open(let id) where id != description.id, .refused(let id) where id != description.id:
+        case .open(let id) where id != description.id, .ended(let id) where id != description.id,
+            .refused(let id) where id != description.id:
             return self.close(.order, "number \(stream.rawValue) names another stream on this connection")
-        case .open, .refused:
+        case .open, .ended, .refused:
             break
         case nil:
             guard self.streams.count < self.limits.streamCountMax else {
@@ -148,6 +157,8 @@ package struct ReceiverSession: ~Copyable {
                 return self.close(.limit, "a batch has at most \(self.limits.lineCountMax) lines")
             }
             return .readBatch(header, id)
+        case .ended(let id):
+            return .refuseBatch(header, self.refuseMore(header.stream, id, at: header.offset))
         case .refused:
             return .discardBatch(header)
         case .opening, nil:
@@ -169,6 +180,27 @@ package struct ReceiverSession: ~Copyable {
         return [.at(stream, offset, proof, end: end)]
     }
 
+    /// The stream was sealed before this connection, and the fleet has not stored its end: `SEALED` follows later.
+    package mutating func openedUnstored(
+        _ stream: StreamNumber, at offset: StreamOffset, _ proof: StreamProof, end: UInt64
+    ) -> [Message] {
+        guard case .opening(let id)? = self.streams[stream], !self.isClosed else { return [] }
+        self.streams[stream] = .ended(id)
+        return [.at(stream, offset, proof, end: end)]
+    }
+
+    /// Refuses what goes beyond the end of a stream whose `SEALED` waits: the agent learns of the end no other way.
+    private mutating func refuseMore(_ stream: StreamNumber, _ id: StreamID, at offset: StreamOffset) -> Message {
+        self.streams[stream] = .refused(id)
+        return .nak(stream, offset, .sealed, text: "the stream was sealed here")
+    }
+
+    /// The fleet has stored the stream up to `offset`.
+    package func stored(_ stream: StreamNumber, upTo offset: StreamOffset) -> [Message] {
+        guard case .open? = self.streams[stream], !self.isClosed else { return [] }
+        return [.stored(stream, offset)]
+    }
+
     /// The stream is durable up to `offset`.
     package mutating func durable(_ stream: StreamNumber, upTo offset: StreamOffset, end: UInt64) -> [Message] {
         guard case .open? = self.streams[stream], !self.isClosed else { return [] }
@@ -177,8 +209,13 @@ package struct ReceiverSession: ~Copyable {
 
     /// The stream is durable and closed.
     package mutating func sealed(_ stream: StreamNumber, _ proof: StreamProof, end: UInt64) -> [Message] {
-        guard case .open? = self.streams[stream], !self.isClosed else { return [] }
-        self.streams[stream] = nil
+        guard !self.isClosed else { return [] }
+        switch self.streams[stream] {
+        case .open: self.streams[stream] = nil
+        // The agent may have sent more of the stream already; all of it is ignored.
+        case .ended(let id): self.streams[stream] = .refused(id)
+        case .opening, .refused, nil: return []
+        }
         return [.sealed(stream, proof, end: end)]
     }
 
@@ -191,7 +228,7 @@ package struct ReceiverSession: ~Copyable {
         case .open(let id):
             self.streams[stream] = .refused(id)
             return [.nak(stream, offset, code, text: text)]
-        case .opening, .refused, nil:
+        case .opening, .ended, .refused, nil:
             // An answer to an older message, while the stream is being opened.
             return []
         }

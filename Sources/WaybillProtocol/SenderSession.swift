@@ -121,6 +121,14 @@ package struct SenderSession: ~Copyable {
             }
     }
 
+    /// Whether everything sent has been answered, except for ends that are not sealed yet.
+    package var isSettledButForSeals: Bool {
+        self.inFlightByteCount == 0 && self.sent.isEmpty && self.streams.values.allSatisfy { $0.phase != .opening }
+    }
+
+    /// Whether a `SEAL` was sent and not answered.
+    package var isSealing: Bool { self.streams.values.contains { $0.phase == .sealing } }
+
     package mutating func start(_ hello: Hello) -> Action {
         self.state = .awaitingReady
         return .send(.hello(hello))

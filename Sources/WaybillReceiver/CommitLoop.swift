@@ -111,7 +111,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             switch self.journal.stage(.seal(length: length), of: description) {
             case .staged, .alreadyHeld:
                 self.group.staged(description.name)
-                self.group.reply(to: connection, .sealed(number, self.journal.proof(of: description.name)))
+                self.group.reply(to: connection, .sealed(number, at: length, self.journal.proof(of: description.name)))
                 if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
                 self.telemetry.sealed(description, length: length, by: connection)
@@ -226,7 +226,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
             return
         }
-        if range.offset == position, let principal = self.owners.tenant(of: name)?.principal,
+        // What the fleet has stored is not given up.
+        if range.reason != .elsewhere, range.offset == position,
+            let principal = self.owners.tenant(of: name)?.principal,
             !self.skipBudget.take(
                 range.byteCount, of: principal, max: principal.skippedByteCountMax, at: self.clock.wallTime())
         {

@@ -36,7 +36,7 @@ extension CommitRequest {
 enum Reply: Sendable {
     case opened(StreamNumber, at: StreamOffset, StreamProof, isSealed: Bool)
     case durable(StreamNumber, upTo: StreamOffset)
-    case sealed(StreamNumber, StreamProof)
+    case sealed(StreamNumber, at: StreamOffset, StreamProof)
     case openRefused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
     case refused(StreamNumber, at: StreamOffset, ErrorCode, text: String)
 }

@@ -80,6 +80,11 @@ package final class ConnectionHandle: Sendable {
         self.eventLoop.execute { self.handler.value.receive(replies, end: end) }
     }
 
+    /// The store has more of the journal; called on the connection's event loop.
+    func storageAdvanced() {
+        self.handler.value.storageAdvanced()
+    }
+
     /// Tells the agent what of its lines was put into the quarantine.
     func tell(_ counts: [QuarantineCount]) {
         self.eventLoop.execute { self.handler.value.tell(counts) }

@@ -37,7 +37,8 @@ extension ConnectionHandler {
         self.shared.connections.identified(context.channel)
         self.credentials = credentials
         let ready = Ready(
-            version: 1, receiver: self.shared.identity, limits: self.shared.limits,
+            version: 1, receiver: self.shared.identity, fleet: self.shared.membership?.fleet,
+            level: self.shared.membership == nil ? .durable : .stored, limits: self.shared.limits,
             milliseconds: max(0, self.shared.clock.wallTime().milliseconds))
         self.write(self.session.admit(ready), context)
         self.setDeadline(after: self.shared.timeouts.idle, context)
@@ -101,6 +102,7 @@ extension ConnectionHandler {
             return self.refuseOpen(number, description, text, context)
         }
         guard let kept = self.keep(owned, of: number, context) else { return }
+        self.remember(claim, of: number)
         self.admit(.open(connection, number, kept, StreamTenancy(tenant: tenant, claim: claim)), context)
     }
 

@@ -58,6 +58,11 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// What the agent has shown; judged again when the register changes.
     var credentials: AgentCredentials?
     var denials = LogPace()
+    /// What waits for the fleet's store; empty without a fleet.
+    var debts = StorageDebts()
+    var isAwaitingStorage = false
+    /// What agents said with `OPEN` about bytes that the fleet has and this receiver has not.
+    var storedClaims: [StreamNumber: StoredClaim] = [:]
     var context: ChannelHandlerContext?
     var peer = "unknown"
     var address = "unknown"
@@ -116,6 +121,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, !self.debts.isEmpty { self.storageAdvanced() }
         self.readIfAllowed(context)
         context.fireChannelWritabilityChanged()
     }
@@ -145,6 +151,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.releasePayload()
         // The deadline's timer keeps this handler for a while.
         self.descriptions = [:]
+        self.debts = StorageDebts()
+        self.storedClaims = [:]
         self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
             self.shared.telemetry.disconnected(
@@ -234,9 +242,11 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.readBatch(header, id, context)
         case .discardBatch(let header):
             self.mode = .discarding(byteCount: header.wireByteCount)
+        case .refuseBatch(let header, let message):
+            self.write(message, context)
+            self.mode = .discarding(byteCount: header.wireByteCount)
         case .skip(let number, _, let range):
-            guard let connection, let description = self.descriptions[number] else { return }
-            self.admit(.skip(connection, number, description, range), context)
+            self.skip(number, range, context)
         case .seal(let number, _, let length):
             guard let connection, let description = self.descriptions[number] else { return }
             self.admit(.seal(connection, number, description, length: length), context)
@@ -273,23 +283,17 @@ package final class ConnectionHandler: ChannelInboundHandler {
             let messages =
                 switch reply {
                 case .opened(let number, let offset, let proof, let isSealed):
-                    self.session.opened(number, at: offset, proof, isSealed: isSealed, end: end)
+                    self.opened(number, at: offset, proof, isSealed: isSealed, end: end)
                 case .durable(let number, let offset): self.durable(number, upTo: offset, end: end, context)
-                case .sealed(let number, let proof): self.session.sealed(number, proof, end: end)
+                case .sealed(let number, let offset, let proof): self.sealed(number, at: offset, proof, end: end)
                 case .openRefused(let number, let offset, let code, let text):
                     self.session.openRefused(number, at: offset, code, text: text)
                 case .refused(let number, let offset, let code, let text):
                     self.session.refused(number, at: offset, code, text: text)
                 }
-            for message in messages {
-                // A stream that was already sealed when it was opened is still known here: the agent may have more on
-                // the way.
-                if case .sealed(let number, _) = reply, let closed = self.descriptions.removeValue(forKey: number) {
-                    if let connection { self.shared.streams.forget(closed.byteCount, of: connection) }
-                }
-                self.write(message, context)
-            }
+            for message in messages { self.write(message, context) }
         }
+        self.payDebts(context)
         context.flush()
     }
 
@@ -305,6 +309,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.isKnown = true
             self.shared.connections.known(context.channel)
         }
+        self.acknowledged(number, upTo: offset, end: end)
         return self.session.durable(number, upTo: offset, end: end)
     }
 

@@ -22,6 +22,8 @@ package struct ReceiverConfiguration: Sendable {
     package var software = "waybill"
     /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
+    /// The fleet that it belongs to; `nil` when it stands alone.
+    package var membership: FleetMembership?
     /// The token that agents must send; `nil` admits every agent.
     package var token: Secret?
     /// The agents that are let in, and as whom; `nil`: all are one principal.

@@ -47,6 +47,8 @@ package final class ReceiverShared: Sendable {
     /// The descriptions of open streams.
     let streams: StreamLedger
     let connections: OpenConnections
+    /// The fleet that this receiver belongs to; `nil` when it stands alone.
+    let membership: FleetMembership?
 
     /// Which receiver this is, and how far its journal is durable now.
     var identity: ReceiverIdentity {
@@ -67,6 +69,7 @@ package final class ReceiverShared: Sendable {
         clock: any SystemClock, telemetry: ReceiverTelemetry, revocations: RevocationList = .empty
     ) {
         self.identityAtStart = identity
+        self.membership = configuration.membership
         self.feed = feed
         self.limits = configuration.limits
         let idle = TimeAmount.milliseconds(Int64(configuration.limits.idleMilliseconds))

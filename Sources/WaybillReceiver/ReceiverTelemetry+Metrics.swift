@@ -56,8 +56,12 @@ extension ReceiverTelemetry {
             "waybill_refused_batches_total", .counter, "Batches that were damaged or out of order; agents resend them.",
             self.refusedBatches.load(ordering: .relaxed))
         page.add(
-            "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range.",
-            self.skippedBytes.load(ordering: .relaxed))
+            "waybill_skipped_bytes_total", .counter, "Bytes that agents skipped; the journal records each range."
+        ) { family in
+            for reason in SkipReason.allCases {
+                family.sample(self.skippedByteCount(reason), [("reason", reason.rawValue)])
+            }
+        }
         let refusals = self.refusals.withLock { $0 }
         page.add("waybill_refused_agents_total", .counter, "Attempts to be let in that failed.") { family in
             for refusal in AgentRefusal.allCases {

@@ -85,7 +85,7 @@ package final class ReceiverTelemetry: Sendable {
     let lineDelays = DurationHistogram(.delivery)
     let commitFailures = Atomic(0)
     let refusedBatches = Atomic(0)
-    let skippedBytes = Atomic(0)
+    private let skippedBytes = Lock<[SkipReason: Int]>([:])
     let damages = Atomic(0)
     let retiredSegments = Atomic(0)
     /// Bytes of the journal beyond its limit.
@@ -223,7 +223,7 @@ package final class ReceiverTelemetry: Sendable {
                 "raw_bytes": .number(self.rawBytes.load(ordering: .relaxed)),
                 "groups": .number(self.groups.load(ordering: .relaxed)),
                 "refused_batches": .number(self.refusedBatches.load(ordering: .relaxed)),
-                "skipped_bytes": .number(self.skippedBytes.load(ordering: .relaxed)),
+                "skipped_bytes": .number(self.givenUpByteCount),
                 "reloads": .number(self.reloads.load(ordering: .relaxed)),
                 "partial_reloads": .number(self.partialReloads.load(ordering: .relaxed)),
                 "refused_reloads": .number(self.refusedReloads.load(ordering: .relaxed)),
@@ -380,8 +380,8 @@ package final class ReceiverTelemetry: Sendable {
                 ("offset", "\(range.offset.rawValue)"), ("bytes", "\(range.byteCount)"),
                 ("reason", range.reason.rawValue),
             ])
+        self.skippedBytes.withLock { $0[range.reason, default: 0] &+= Int(truncatingIfNeeded: range.byteCount) }
         guard isLogged else { return }
-        self.skippedBytes.add(Int(truncatingIfNeeded: range.byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped bytes",
             metadata: [
@@ -389,6 +389,14 @@ package final class ReceiverTelemetry: Sendable {
                 "source": "\(description.source)", "offset": .number(range.offset.rawValue),
                 "bytes": .number(range.byteCount), "reason": "\(range.reason.rawValue)",
             ])
+    }
+
+    /// Bytes that agents skipped, by reason.
+    func skippedByteCount(_ reason: SkipReason) -> Int { self.skippedBytes.withLock { $0[reason] ?? 0 } }
+
+    /// Bytes that agents skipped and that no receiver of the fleet has.
+    private var givenUpByteCount: Int {
+        self.skippedBytes.withLock { $0.reduce(0) { $1.key == .elsewhere ? $0 : $0 &+ $1.value } }
     }
 
     /// An agent opened a known stream with another description, which applies to all further lines.
@@ -409,7 +417,6 @@ package final class ReceiverTelemetry: Sendable {
 
     /// An agent whose connection has ended skipped more ranges than were logged one by one.
     func skippedMore(agent: String, count: Int, byteCount: UInt64) {
-        self.skippedBytes.add(Int(truncatingIfNeeded: byteCount), ordering: .relaxed)
         self.logger.notice(
             "an agent skipped more bytes; the journal records each range",
             metadata: ["agent": "\(agent)", "skips": .number(count), "bytes": .number(byteCount)])

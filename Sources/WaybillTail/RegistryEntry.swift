@@ -40,6 +40,8 @@ struct RegistryEntry: Hashable {
     var incarnation: Int
     /// What each receiver holds of the file.
     var held: [HeldOffset]
+    /// What the fleet has stored of the file.
+    var stored: StoredOffset?
     /// Which receivers disagree with a segment's bytes.
     var disputes: [SegmentDispute]
     var byteCount: Int
@@ -74,7 +76,7 @@ struct RegistryEntry: Hashable {
 
     /// The greatest number of its content, in the registry and at receivers.
     var greatestIncarnation: Int {
-        self.held.reduce(self.incarnation) { max($0, $1.incarnation) }
+        self.held.reduce(max(self.incarnation, self.stored?.incarnation ?? 0)) { max($0, $1.incarnation) }
     }
 
     var text: String {
@@ -90,6 +92,7 @@ struct RegistryEntry: Hashable {
         text += " modified=\(self.modified) state=\(self.state.rawValue)"
         if self.ending != .told { text += " ending=\(self.ending.rawValue)" }
         if !self.held.isEmpty { text += " held=\(self.held.map(\.text).joined(separator: ","))" }
+        if let stored { text += " stored=\(stored.text)" }
         if !self.disputes.isEmpty { text += " disputed=\(self.disputes.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
@@ -123,6 +126,8 @@ struct RegistryEntry: Hashable {
         guard let pastHeads = Self.pastHeads(of: fields["past"]), let disputes = Self.disputes(of: fields["disputed"]),
             let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
         else { return nil }
+        self.stored = fields["stored"].flatMap { StoredOffset($0) }
+        guard (self.stored == nil) == (fields["stored"] == nil) else { return nil }
         self.id = id
         self.kind = kind
         self.state = state

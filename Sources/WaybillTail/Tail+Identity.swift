@@ -38,16 +38,19 @@ extension Tail {
             self.forget(other)
         }
         var file = TailedFile(source: source, origin: .segment(id: id), path: path, status: status)
+        var stored: RegistryEntry?
         file.scanSeen = self.scanCount
         if let entry = self.rememberedSegments.removeValue(forKey: id) {
             file.restore(entry, for: self.receivers.current)
             file.cursor = min(file.acked, status.byteCount)
+            stored = entry
         } else {
             self.notices.append(.discovered(StreamID(unchecked: id), path: path))
         }
         let key = self.insert(file)
         self.bySegment[id] = key
         self.changed.insert(key)
+        if let stored { self.restoreStored(key, stored) }
         if self.table[key].isDrained { self.enqueueProbe(key) } else { self.hold(key) }
         self.enqueue(key)
     }
@@ -69,6 +72,7 @@ extension Tail {
             self.take(entry)
             file.restore(entry, for: self.receivers.current)
             let key = self.insert(file)
+            self.restoreStored(key, entry)
             if !self.table[key].isDrained { self.hold(key) }
             if self.table.contains(key) { self.enqueue(key) }
             return
@@ -184,6 +188,7 @@ extension Tail {
         if let own, own.greatestIncarnation + 1 == next {
             self.take(own)
             self.table[key].restore(own, for: self.receivers.current)
+            self.restoreStored(key, own)
             self.cutUnread(key, from: own.byteCount, to: file.byteCount)
             return
         }
@@ -236,6 +241,10 @@ extension Tail {
         if file.receiver > 0 {
             let wasSent = max(file.cursor, file.acked) > 0
             successor.walk = IncarnationWalk(next: file.streamIncarnation + (wasSent ? 1 : 0))
+        }
+        // What the fleet has is of the former content, whichever receiver took it.
+        if let stored = self.rememberedFleet.offsets[key], successor.walk?.next ?? 0 <= stored.incarnation {
+            successor.walk = IncarnationWalk(next: stored.incarnation + 1)
         }
         // Other receivers are asked which of their streams agrees with the new content.
         successor.others = []

@@ -23,7 +23,9 @@ extension Tail {
         guard let descriptor = self.openFile(stream, now) else { return .nothing }
         let read: TailRead
         do throws(FileSystemError) {
-            if self.table[stream].heldBelow > 0, self.table[stream].cursor == 0 {
+            if !self.rememberedFleet.claims.isEmpty, let skip = try self.skipElsewhere(stream, descriptor) {
+                read = skip
+            } else if self.table[stream].heldBelow > 0, self.table[stream].cursor == 0 {
                 read = try self.skipHeld(stream, descriptor)
             } else if self.table[stream].overlong != nil {
                 read = try self.continueOverlong(stream, descriptor, buffer)

@@ -6,14 +6,17 @@ extension Tail {
     /// Handles the receiver's greeting.
     ///
     /// Every file of which this receiver is not known to hold anything asks for its position, and no other. Offsets of a
-    /// receiver that came back older are forgotten first, durably.
+    /// receiver that came back older are forgotten first, durably, and so is what another fleet had stored.
+    ///
+    /// - Parameter fleet: the receiver's fleet.
     package mutating func receiverMet(
-        _ identity: ReceiverIdentity, at address: String, _ now: TailTime
+        _ identity: ReceiverIdentity, at address: String, of fleet: String? = nil, _ now: TailTime
     ) throws(FileSystemError) -> ReceiverMeeting {
         self.connectionLost()
         let before = self.receivers.current
         let formerOrdinals = self.receivers.ordinals(at: address)
         let meeting = self.receivers.meet(identity, at: address)
+        let isOtherFleet = self.rememberedFleet.meet(identity.id, of: fleet)
         self.seenAt = now.wall
         if meeting != .known {
             let returned = try self.returnKept(of: formerOrdinals, now)
@@ -27,12 +30,12 @@ extension Tail {
             guard self.table[key].receiver == 0 else { continue }
             if self.table[key].reach == .gone {
                 self.forgetUnheld(key)
-            } else {
+            } else if !self.restInFleet(key) {
                 self.table[key].isAsking = true
                 self.enqueue(key)
             }
         }
-        if meeting != .known { try self.checkpoint(now) }
+        if meeting != .known || isOtherFleet { try self.checkpoint(now) }
         return meeting
     }
 
@@ -203,6 +206,7 @@ extension Tail {
         self.table[stream].replaceAnchors(proof.digest.map { [Anchor(end: offset, digest: $0)] } ?? [])
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
+        self.awaitStorage(stream)
         self.positioned(stream)
     }
 
@@ -226,6 +230,7 @@ extension Tail {
         _ stream: StreamKey, at offset: Int, _ proof: StreamProof, _ doesAgree: Bool
     ) -> AnswerOutcome {
         var walk = self.table[stream].walk ?? IncarnationWalk(next: 0)
+        self.endRest(stream)
         if walk.isReturning {
             guard doesAgree else {
                 self.table[stream].walk = nil
@@ -334,12 +339,14 @@ extension Tail {
         self.table[stream].removeAnchors(before: offset)
         self.table[stream].disputes = []
         self.table[stream].acked = offset
+        self.awaitStorage(stream)
         self.changed.insert(stream)
     }
 
     /// Handles the loss of the connection: streams ask for their position before they are read again, and
     /// unacknowledged bytes are read again.
     package mutating func connectionLost() {
+        self.rememberedFleet.left()
         for key in self.table.keys {
             if case .sealed(let byteCount) = self.table[key].phase, self.table[key].byteCount > byteCount {
                 // It was sealed below its end; the next receiver is asked for the offset.
@@ -371,6 +378,7 @@ extension Tail {
     /// Without a request, it means that the stream ended in an earlier session. A longer foreign file goes on in its
     /// next incarnation, which begins with a skip of what is held.
     package mutating func sealedByReceiver(_ stream: StreamKey, _ proof: StreamProof) -> AnswerOutcome {
+        self.rememberedFleet.awaited.remove(stream)
         guard self.table.contains(stream) else { return .done }
         // An unrequested seal covers the receiver's reported position, not bytes sent since.
         let file = self.table[stream]
@@ -449,6 +457,7 @@ extension Tail {
     /// Removes all state of a file, and its registry entry with the next checkpoint.
     mutating func forget(_ key: StreamKey) {
         self.closeDescriptor(key)
+        self.rememberedFleet.forget(key)
         let file = self.table[key]
         self.unregister(file)
         if file.reach == .gone, let id = self.registryKey(of: file) { self.goneIDs.remove(id.description) }

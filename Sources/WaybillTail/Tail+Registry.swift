@@ -6,6 +6,7 @@ extension Tail {
     /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
         !self.changed.isEmpty || !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.deleted.hasPending
+            || self.rememberedFleet.isChanged
     }
 
     /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
@@ -27,6 +28,10 @@ extension Tail {
         } else {
             var lines = StateLines()
             for id in self.removedIDs.sorted() { lines.remove(id) }
+            // First: what another fleet had stored is void before anything of this one is remembered.
+            if self.rememberedFleet.isChanged, let text = self.rememberedFleet.text {
+                lines.set(RememberedFleet.key, text)
+            }
             for ordinal in self.receivers.changed.sorted() {
                 let key = KnownReceivers.Entry.key(ordinal)
                 if let entry = self.receivers[ordinal] { lines.set(key, entry.text) } else { lines.remove(key) }
@@ -41,12 +46,13 @@ extension Tail {
         self.changed.removeAll(keepingCapacity: self.changed.count <= Self.keptChangeCountMax)
         self.removedIDs.removeAll()
         self.receivers.written()
+        self.rememberedFleet.written()
         self.checkpointedAt = now.monotonic
         if let failure { throw failure }
     }
 
     private var hasWritableChanges: Bool {
-        !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty
+        !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.rememberedFleet.isChanged
             || self.changed.contains { self.table[$0].isIdentified }
     }
 
@@ -60,12 +66,20 @@ extension Tail {
     private mutating func register(_ key: StreamKey, in lines: inout StateLines) {
         let file = self.table[key]
         guard let id = self.registryKey(of: file)?.description else { return }
-        let text = RegistryEntry(file, source: self.sources[file.source].name).text
+        let text = self.entry(of: key).text
         let registration = Registration(checksum: FNV1a.hash(text.utf8), byteCount: StateLines.byteCount(of: id, text))
         guard file.registration != registration else { return }
         lines.set(id, text)
         self.registeredByteCount += registration.byteCount - (file.registration?.byteCount ?? 0)
         self.table[key].registration = registration
+    }
+
+    /// What the registry is to have of a stream.
+    func entry(of key: StreamKey) -> RegistryEntry {
+        let file = self.table[key]
+        var entry = RegistryEntry(file, source: self.sources[file.source].name)
+        entry.stored = self.rememberedFleet.offsets[key]
+        return entry
     }
 
     /// Removes a stream's entry.
@@ -81,6 +95,7 @@ extension Tail {
         var rewrite = try self.registry.beginRewrite()
         var lines = StateLines()
         var byteCount = 0
+        if let text = self.rememberedFleet.text { lines.set(RememberedFleet.key, text) }
         for entry in self.receivers.entries { lines.set(KnownReceivers.Entry.key(entry.ordinal), entry.text) }
         for entry in self.rememberedEntries {
             lines.set(entry.id, entry.text)

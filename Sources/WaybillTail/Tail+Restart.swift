@@ -62,6 +62,7 @@ extension Tail {
         file.scanSeen = self.scanCount
         self.take(entry)
         let key = self.insert(file)
+        self.restoreStored(key, entry)
         self.changed.insert(key)
         if !isAtPath { self.notices.append(.rotated(self.id(of: key), from: entry.path, to: file.path)) }
         do throws(FileSystemError) {

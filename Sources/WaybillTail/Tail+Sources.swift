@@ -92,6 +92,7 @@ extension Tail {
         if let id = self.registryKey(of: file)?.description {
             var entry = RegistryEntry(file, source: source)
             entry.id = id
+            entry.stored = self.rememberedFleet.offsets[key]
             if case .segment = file.origin {
                 self.rememberedSegments[id] = entry
                 if self.bySegment[id] == key { self.bySegment[id] = nil }
@@ -104,6 +105,7 @@ extension Tail {
             self.registeredByteCount -= file.registration?.byteCount ?? 0
         }
         self.changed.remove(key)
+        self.rememberedFleet.forget(key)
         self.table.remove(key)
     }
 }

@@ -47,6 +47,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     var registry: StateLog<Files>
     var receivers = KnownReceivers()
+    var rememberedFleet = RememberedFleet()
     /// What was deleted lately, next to the registry.
     var deleted: DeletedSegments<Files>
     /// The total size of the registry's entries, in bytes.
@@ -119,8 +120,12 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         var recovery = TailRecovery()
         var receivers: [KnownReceivers.Entry] = []
         var usedOrdinals: Set<Int> = []
+        var fleet: String?
+        var fleetOrdinals: Set<Int> = []
         for (id, text) in registry.takeEntries() {
-            if id.first == KnownReceivers.Entry.keyPrefix {
+            if id == RememberedFleet.key {
+                fleet = text
+            } else if id.first == KnownReceivers.Entry.keyPrefix {
                 guard let entry = KnownReceivers.Entry(text, key: id) else {
                     recovery.unreadableKeys.append(id)
                     continue
@@ -128,6 +133,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
                 receivers.append(entry)
             } else if let entry = RegistryEntry(text, id: id) {
                 usedOrdinals.formUnion(entry.held.map(\.receiver))
+                if let stored = entry.stored { fleetOrdinals.insert(stored.fleet) }
                 recovery.entryCount += 1
                 switch entry.kind {
                 case .segment: self.rememberedSegments[id] = entry
@@ -138,6 +144,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
             }
         }
         self.receivers.restore(receivers, usedOrdinals: usedOrdinals)
+        self.rememberedFleet.restore(fleet, usedOrdinals: fleetOrdinals)
         recovery.unreadableKeys.sort()
         self.recovery = recovery
         self.deleted = DeletedSegments(

@@ -135,7 +135,7 @@ struct RandomMessages {
         return .ready(
             Ready(
                 version: self.integer(), receiver: self.receiver() ?? Sample.receiver,
-                fleet: Bool.random(using: &self.generator) ? self.name(0...20) : nil,
+                fleet: Bool.random(using: &self.generator) ? self.receiver()?.incarnation.text : nil,
                 level: Bool.random(using: &self.generator) ? .durable : .stored, limits: limits,
                 milliseconds: Int64(self.integer())))
     }

@@ -2,9 +2,9 @@ import Testing
 import WaybillProtocol
 
 @Suite struct ReceiverSessionTests {
-    /// Where the machine can be; in the last four the handshake is over, and stream 1 is as the name says.
+    /// Where the machine can be; in the last five the handshake is over, and stream 1 is as the name says.
     enum Stage: CaseIterable {
-        case awaitingHello, admitting, closed, unknown, opening, open, refused
+        case awaitingHello, admitting, closed, unknown, opening, open, ended, refused
     }
 
     private static func session(_ stage: Stage) -> ReceiverSession {
@@ -17,6 +17,10 @@ import WaybillProtocol
         if stage == .closed || stage == .unknown { return session }
         _ = session.receive(.open(Sample.one, Sample.description(), .none))
         if stage == .opening { return session }
+        if stage == .ended {
+            _ = session.openedUnstored(Sample.one, at: StreamOffset(100), Sample.proof(100), end: Sample.end)
+            return session
+        }
         _ = session.opened(Sample.one, at: StreamOffset(100), Sample.proof(100), isSealed: false, end: Sample.end)
         if stage == .refused { _ = session.refused(Sample.one, at: StreamOffset(100), .gap, text: "") }
         return session
@@ -44,7 +48,7 @@ import WaybillProtocol
         case .awaitingHello:
             if case .hello(let hello) = message { return .action(.admit(hello)) }
             return .error(.order)
-        case .unknown, .opening, .open, .refused: break
+        case .unknown, .opening, .open, .ended, .refused: break
         }
         let id = Sample.id("a")
         switch message {
@@ -57,14 +61,53 @@ import WaybillProtocol
             return stage == .opening ? .error(.order) : .action(.open(stream, description, claim))
         case .batch(let header):
             if stage == .open { return .action(.readBatch(header, id)) }
+            if stage == .ended { return .action(.refuseBatch(header, Self.beyondEnd(header.stream, header.offset))) }
             return stage == .refused ? .action(.discardBatch(header)) : .error(.order)
         case .skip(let stream, let range):
             if stage == .open { return .action(.skip(stream, id, range)) }
+            if stage == .ended { return .action(.reply(Self.beyondEnd(stream, range.offset))) }
             return stage == .refused ? .nothing : .error(.order)
         case .seal(let stream, let length):
             if stage == .open { return .action(.seal(stream, id, length: length)) }
-            return stage == .refused ? .nothing : .error(.order)
+            return stage == .refused || stage == .ended ? .nothing : .error(.order)
         }
+    }
+
+    private static func beyondEnd(_ stream: StreamNumber, _ offset: StreamOffset) -> Message {
+        .nak(stream, offset, .sealed, text: "the stream was sealed here")
+    }
+
+    // MARK: A fleet
+
+    @Test func `a stream that was sealed before gets SEALED when the fleet has stored its end`() {
+        var session = Self.session(.opening)
+        let proof = Sample.proof(100)
+        let opened = session.openedUnstored(Sample.one, at: StreamOffset(100), proof, end: Sample.end)
+        #expect(opened == [.at(Sample.one, StreamOffset(100), proof, end: Sample.end)])
+        let early = session.stored(Sample.one, upTo: StreamOffset(100))
+        #expect(early == [], "SEALED says it")
+        let sealed = session.sealed(Sample.one, proof, end: Sample.end)
+        #expect(sealed == [.sealed(Sample.one, proof, end: Sample.end)])
+        let late = session.receive(.seal(Sample.one, length: StreamOffset(100)))
+        #expect(late == nil)
+        let again = session.sealed(Sample.one, proof, end: Sample.end)
+        #expect(again == [], "it is said once")
+    }
+
+    @Test func `after a refusal SEALED waits for the next OPEN`() {
+        var session = Self.session(.ended)
+        _ = session.receive(.batch(Sample.header(at: 100, raw: 10)))
+        let sealed = session.sealed(Sample.one, Sample.proof(100), end: Sample.end)
+        #expect(sealed == [])
+        let again = session.receive(.open(Sample.one, Sample.description(), .none))
+        #expect(again == .open(Sample.one, Sample.description(), .none))
+    }
+
+    @Test(arguments: Stage.allCases)
+    func `STORED is said of open streams alone`(stage: Stage) {
+        let session = Self.session(stage)
+        let messages = session.stored(Sample.one, upTo: StreamOffset(100))
+        #expect(messages == (stage == .open ? [.stored(Sample.one, StreamOffset(100))] : []))
     }
 
     @Test(arguments: Stage.allCases, Sample.messages)

@@ -256,6 +256,7 @@ struct SessionSimulation: ~Copyable {
                 self.works.append(.batch(header.stream, id, header, payload: payload))
             }
         case .discardBatch: break
+        case .refuseBatch: Issue.record("this receiver has no fleet: no SEALED waits")
         case .skip(let number, let id, let range): self.works.append(.skip(number, id, range))
         case .seal(let number, let id, let length): self.works.append(.seal(number, id, length: length))
         case .close(let message): Issue.record("the receiver gave up: \(message)")

@@ -18,7 +18,7 @@ START_MAX = 16
 
 NAK_CODES = ("gap", "corrupt", "too-large", "retry-after", "sealed", "in-use", "prove", "not-allowed")
 ERR_CODES = ("syntax", "order", "version", "token", "limit", "timeout", "agent-in-use", "unavailable")
-REASONS = ("too-long", "torn-tail", "truncated", "held")
+REASONS = ("too-long", "torn-tail", "truncated", "held", "elsewhere")
 LAYOUTS = {
     "HELLO": "object", "READY": "object", "OPEN": "number:positive object",
     "AT": "number:positive offset:integer count:integer digest:digest end:integer",
@@ -94,7 +94,7 @@ MEMBERS = {
               "software?": is_string, "time?": is_integer},
     "READY": {"protocol": is_integer, "receiver": is_name, "incarnation": lambda value: is_hexadecimal(value, 32),
               "start": lambda value: is_hexadecimal(value, 16), "end": is_integer, "starts": are_starts,
-              "id?": is_string, "fleet?": is_name, "level?": lambda value: value in ("durable", "stored"),
+              "id?": is_string, "fleet?": lambda value: is_hexadecimal(value, 32), "level?": lambda value: value in ("durable", "stored"),
               "limits": lambda value: isinstance(value, dict) and all(is_integer(value.get(key), 1) for key in LIMITS),
               "window": lambda value: is_integer(value, 1), "time": is_integer},
     "OPEN": {"stream": is_string, "source": is_string, "env": lambda value: value in ("dev", "internal", "prod"),

@@ -175,7 +175,7 @@ enum HandshakeFuzz {
         guard let bounds = json["limits"], let version = json["protocol"]?.integer, let time = json["time"]?.integer,
             let receiver = Self.identity(json), let level = Self.optional(json["level"]),
             let durability = DurabilityLevel(rawValue: level ?? "durable"), let fleet = Self.optional(json["fleet"]),
-            fleet == nil || Self.name(json["fleet"]) != nil
+            fleet == nil || Incarnation((fleet ?? "").utf8) != nil
         else { return nil }
         let names = ["line", "raw", "wire", "streams", "idle_ms", "lines"]
         let counts = (names.map { bounds[$0] } + [json["window"]]).compactMap { $0?.integer }.filter { $0 > 0 }

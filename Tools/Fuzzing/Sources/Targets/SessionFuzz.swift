@@ -122,6 +122,7 @@ enum ReceiverSessionFuzz {
                 let stream = self.streams[header.stream]
                 try require(stream.map { !$0.isOpen && !$0.isOpening } == true, "a batch is thrown away")
                 try require(header.wireByteCount <= 120, "a payload beyond the limit is read")
+            case .refuseBatch(let header, _): throw Violation("\(header) is refused at once, and no SEALED waits")
             case .skip(let number, let id, _), .seal(let number, let id, _):
                 let stream = self.streams[number]
                 try require(stream?.isOpen == true && stream?.id == id, "a message of a stream that is not open")

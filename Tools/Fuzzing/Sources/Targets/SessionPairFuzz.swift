@@ -139,6 +139,7 @@ private struct SessionPair: ~Copyable {
         case .readBatch(let header, let id):
             self.works.append(.batch(header.stream, id, header, packet.payload))
         case .discardBatch, .skip: break
+        case .refuseBatch(let header, _): preconditionFailure("no SEALED waits, and yet \(header) is refused")
         case .seal(let number, let id, let length): self.works.append(.seal(number, id, length.rawValue))
         case .close(let message): self.down.append(Packet(message: message))
         }

@@ -1,0 +1,61 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// Which receiver of a fleet this agent ships to, and for how long.
+extension Pump where Hints: ~Copyable {
+    /// The receivers in the order in which they are tried: the configured one, or the fleet's.
+    var receiversInOrder: [NetworkAddress] {
+        guard self.tail.fleet != nil else { return self.configuration.receivers }
+        return Rendezvous.order(
+            self.configuration.receivers, of: self.configuration.name.description, by: \.description)
+    }
+
+    /// The next attempt begins with the first receiver again; the connection has an age.
+    mutating func settleInFleet(_ now: MonotonicTime) {
+        guard self.tail.isInFleet else { return }
+        self.receiverIndex = 0
+        let age = self.configuration.connectionAgeMax
+        self.renewalAt = now + age * Int.random(in: 800...1200, using: &self.dice) / 1000
+    }
+
+    /// The receiver wants no connection now: the next attempt begins behind it.
+    mutating func turnAway() {
+        guard self.tail.isInFleet,
+            let index = self.receiversInOrder.firstIndex(where: { $0.description == self.address })
+        else { return }
+        self.receiverIndex = index + 1
+    }
+
+    /// How long a connection that has its age waits for what is in flight.
+    static var renewalPatience: Duration { .seconds(10) }
+
+    /// Whether the connection has its age: nothing more is sent on it.
+    var isRenewing: Bool { self.renewalAt.map { $0 <= self.clock.monotonicTime() } ?? false }
+
+    /// Ends a connection that has its age, once what was sent is acknowledged, and begins another one.
+    mutating func renewIfDue() {
+        guard self.phase == .ready, self.stopDeadline == nil, let renewalAt, self.isRenewing else { return }
+        let now = self.clock.monotonicTime()
+        guard self.session.inFlightByteCount == 0 || renewalAt + Self.renewalPatience <= now else { return }
+        self.checkpoint(self.now)
+        self.send(.bye)
+        self.endConnection()
+        self.phase = .disconnected(retryAt: now)
+    }
+
+    /// How long a round waits for the fleet's store; the next round asks again.
+    static var storagePatience: Duration { .seconds(5) }
+
+    /// Whether a run that ends by itself has to wait for the fleet's store.
+    mutating func mustAwaitStorage(_ now: MonotonicTime) -> Bool {
+        guard self.tail.isInFleet, self.tail.isAwaitingStorage || self.session.isSealing else {
+            self.awaitingStorageSince = nil
+            return false
+        }
+        guard case .round = self.configuration.mode else { return true }
+        let since = self.awaitingStorageSince ?? now
+        self.awaitingStorageSince = since
+        return now - since < Self.storagePatience
+    }
+}

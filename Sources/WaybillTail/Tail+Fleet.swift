@@ -1,0 +1,158 @@
+package import WaybillProtocol
+internal import WaybillSystem
+
+/// Goes on at another receiver of a fleet from what the fleet has stored.
+///
+/// - SeeAlso: `Protocol/protocol.md`, section 20.
+extension Tail {
+    /// The id of the fleet that is remembered; `nil` before the first `READY` of one.
+    package var fleet: String? { self.rememberedFleet.id }
+
+    /// Whether the present receiver belongs to a fleet.
+    package var isInFleet: Bool { self.rememberedFleet.receiver != nil }
+
+    /// Whether the receiver holds something of which it has not said that it is stored; never without a fleet.
+    package var isAwaitingStorage: Bool { !self.rememberedFleet.awaited.isEmpty }
+
+    /// What the fleet has stored of a stream, for tests.
+    func storedOffset(of stream: StreamKey) -> StoredOffset? { self.rememberedFleet.offsets[stream] }
+
+    /// Takes what an entry of the registry has, if it is of the remembered fleet.
+    mutating func restoreStored(_ key: StreamKey, _ entry: RegistryEntry) {
+        guard let stored = entry.stored, stored.fleet == self.rememberedFleet.ordinal else { return }
+        self.rememberedFleet.offsets[key] = stored
+        _ = self.restInFleet(key)
+    }
+
+    /// Prepares a file of which the present receiver is not known to hold anything.
+    ///
+    /// A foreign one is asked for under the number that the fleet knows. One that is stored to its end, and that may still
+    /// grow, is not asked for.
+    ///
+    /// - Returns: whether it rests until there is more of it.
+    mutating func restInFleet(_ key: StreamKey) -> Bool {
+        guard self.isInFleet, let stored = self.rememberedFleet.offsets[key], self.table[key].receiver == 0,
+            self.table[key].reach != .gone, self.table[key].isIdentified
+        else { return false }
+        if !self.table[key].isSegment, self.table[key].walk == nil {
+            self.table[key].walk = IncarnationWalk(next: stored.incarnation)
+        }
+        guard self.isAsked(key, as: stored), self.table[key].mayGrow, stored.offset == self.table[key].byteCount else {
+            return false
+        }
+        self.table[key].acked = stored.offset
+        self.table[key].cursor = stored.offset
+        self.table[key].replaceAnchors([Anchor(end: stored.offset, digest: stored.digest)])
+        self.enqueueProbe(key)
+        return true
+    }
+
+    /// Ends the rest of a file that no receiver is known to hold: the present one has answered.
+    mutating func endRest(_ key: StreamKey) {
+        guard self.table[key].receiver == 0, self.table[key].acked > 0 else { return }
+        self.table[key].acked = 0
+        self.table[key].cursor = 0
+        self.table[key].replaceAnchors([])
+    }
+
+    private func isAsked(_ key: StreamKey, as stored: StoredOffset) -> Bool {
+        let file = self.table[key]
+        return (file.walk?.asked ?? file.streamIncarnation) == stored.incarnation
+    }
+
+    /// What `OPEN` says about bytes that the fleet has, and that the present receiver is not known to hold.
+    ///
+    /// The file's bytes are compared first: if they are others, the file was rewritten, and its stream may be gone after
+    /// this call.
+    package mutating func storedClaim(_ stream: StreamKey) -> OpenClaim {
+        guard self.isInFleet, self.table.contains(stream), self.table[stream].isIdentified,
+            self.table[stream].reach != .gone, let stored = self.rememberedFleet.offsets[stream]
+        else { return .none }
+        self.rememberedFleet.claims[stream] = nil
+        let known = self.table[stream].receiver > 0 ? self.table[stream].acked : 0
+        guard stored.offset > known, self.isAsked(stream, as: stored),
+            case .opened(let descriptor) = self.open(stream)
+        else { return .none }
+        do throws(FileSystemError) {
+            let anchor = Anchor(end: stored.offset, digest: stored.digest)
+            guard try self.holds(descriptor, anchor, of: self.id(of: stream)) else {
+                self.dropStored(stream)
+                return .none
+            }
+        } catch {
+            self.readFailed(stream, error)
+            return .none
+        }
+        self.rememberedFleet.claims[stream] = stored.offset
+        return OpenClaim(from: StreamOffset(UInt64(stored.offset)), by: stored.by, proof: stored.digest)
+    }
+
+    /// The file has other bytes than the fleet: a foreign one was rewritten.
+    private mutating func dropStored(_ stream: StreamKey) {
+        self.changed.insert(stream)
+        if !self.table[stream].isSegment { self.truncated(stream) }
+        self.rememberedFleet.offsets[stream] = nil
+        self.rememberedFleet.claims[stream] = nil
+    }
+
+    /// Skips what the fleet has and the receiver has not, if the last `OPEN` spoke of it.
+    ///
+    /// - Returns: `nil` if there is nothing to skip.
+    mutating func skipElsewhere(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> TailRead? {
+        guard let from = self.rememberedFleet.claims.removeValue(forKey: stream), self.table[stream].heldBelow == 0,
+            let stored = self.rememberedFleet.offsets[stream], stored.offset == from, from > self.table[stream].cursor
+        else { return nil }
+        let range = try self.skippedRange(descriptor, from: self.table[stream].cursor, to: from, .elsewhere)
+        let proof = StreamProof(of: self.id(of: stream), at: range.end, tail: range.tail ?? [])
+        guard proof.digest == stored.digest else {
+            self.dropStored(stream)
+            return .nothing
+        }
+        self.passed(stream, range)
+        return .skip(range)
+    }
+
+    /// Records that the fleet has stored the stream up to `offset` (`STORED`), with the digest of the file's own bytes.
+    package mutating func stored(_ stream: StreamKey, upTo offset: Int) {
+        guard let by = self.rememberedFleet.receiver, self.table.contains(stream) else { return }
+        let file = self.table[stream]
+        if offset >= file.acked { self.rememberedFleet.awaited.remove(stream) }
+        guard file.isIdentified, file.reach != .gone, file.walk == nil, file.isPositioned, offset > 0,
+            offset <= file.acked
+        else { return }
+        if let known = self.rememberedFleet.offsets[stream], known.incarnation == file.streamIncarnation,
+            known.offset >= offset
+        {
+            return
+        }
+        guard let digest = self.digest(of: stream, below: offset) else { return }
+        self.rememberedFleet.offsets[stream] = StoredOffset(
+            fleet: self.rememberedFleet.ordinal, incarnation: file.streamIncarnation, offset: offset, digest: digest,
+            by: by)
+        self.changed.insert(stream)
+    }
+
+    /// The digest of what was sent below an offset; `nil` when the file may have other bytes by now.
+    private mutating func digest(of stream: StreamKey, below offset: Int) -> ProofDigest? {
+        if let sent = self.table[stream].anchors.first(where: { $0.end == offset }) { return sent.digest }
+        guard offset <= self.table[stream].byteCount, case .opened(let descriptor) = self.open(stream) else {
+            return nil
+        }
+        do throws(FileSystemError) {
+            // Bytes behind the offset are those that were sent, so the ones before it are, too.
+            guard try self.isUnchanged(stream, descriptor) else { return nil }
+            let tail = try self.lastBytes(descriptor, below: offset)
+            guard tail.count == StreamProof.byteCount(at: StreamOffset(UInt64(offset))) else { return nil }
+            return StreamProof(of: self.id(of: stream), at: StreamOffset(UInt64(offset)), tail: tail).digest
+        } catch {
+            self.readFailed(stream, error)
+            return nil
+        }
+    }
+
+    /// Notes that the receiver holds a stream further than it has said to be stored.
+    mutating func awaitStorage(_ stream: StreamKey) {
+        guard self.isInFleet, self.table[stream].acked > 0 else { return }
+        self.rememberedFleet.awaited.insert(stream)
+    }
+}
