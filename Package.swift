@@ -219,7 +219,8 @@ let package = Package(
 
         // A bucket over HTTP.
         module(
-            "WaybillS3", ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
+            "WaybillS3",
+            ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
 
         // What the programs share.
         module(
@@ -382,8 +383,10 @@ let package = Package(
         tests(
             "WaybillReceiverTests",
             [
-                "WaybillReceiver", "WaybillArchive", "WaybillExport", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport", "WaybillTesting",
+                "WaybillReceiver", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet",
+                "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillStore", "WaybillSystem", "WaybillTestSupport",
+                "WaybillTesting",
                 "WaybillTLS", logging, nio,
             ]),
         tests(

@@ -109,6 +109,8 @@ package final class Receiver: Service {
         self.onTrustChange = onTrustChange
         self.onListening = onListening
         self.store = store
+        var configuration = configuration
+        configuration.membership = store.map { FleetMembership(fleet: $0.fleet) }
         self.configuration = configuration
         self.taken = Lock(configuration)
         self.statusToken = StatusToken(configuration.statusToken)
@@ -382,7 +384,8 @@ package final class Receiver: Service {
         conditions.marks.set(true, for: UploadLoop.name)
         let loop = UploadLoop(
             store, receiver: self.configuration.name, dataDirectory: self.configuration.dataDirectory, feed: feed,
-            retirement: self.retirement, telemetry: self.telemetry, clock: clock, stored: { _ in })
+            retirement: self.retirement, telemetry: self.telemetry, clock: clock,
+            stored: { [membership = self.configuration.membership] in membership?.advance(to: $0) })
         let handover = Handover(loop)
         return Worker(name: "waybill-upload") {
             handover.take { loop in
