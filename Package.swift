@@ -268,14 +268,16 @@ let package = Package(
             [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
                 "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
-                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport", "WaybillStore",
                 "WaybillSystem", "WaybillTail",
                 "WaybillTLS",
                 arguments,
                 lifecycle, logging, signals, "WaybillYAML",
             ]),
         .executableTarget(name: "waybill-cli", dependencies: ["WaybillCommands"], swiftSettings: settings),
-        .executableTarget(name: "waybill-fleet", dependencies: ["WaybillCommands"], swiftSettings: settings),
+        .executableTarget(
+            name: "waybill-fleet", dependencies: ["WaybillCommands", "WaybillS3", "WaybillStore", "WaybillSystem"],
+            swiftSettings: settings),
         .executableTarget(
             name: "waybill-deliver",
             dependencies: [

@@ -41,6 +41,7 @@ struct CheckCommand: ParsableCommand {
         }
         if let agent = file.agent { parts.append("agent with \(agent.sources.count) sources") }
         if let deliver = file.deliver { parts.append("deliver with \(deliver.deliveries.count) deliveries") }
+        if let store = file.store { parts.append("store \(store.url)") }
         print("\(self.file): good: \(parts.joined(separator: ", "))")
     }
 
@@ -57,7 +58,7 @@ struct CheckCommand: ParsableCommand {
             let root = try ConfigurationFile.compose(try ConfigurationFile.contents(of: self.file), hint: "")
             let keys = root.mapping?.compactMap { $0.key.string } ?? []
             return keys.contains("version") && !keys.contains("receiver") && !keys.contains("agent")
-                && !keys.contains("deliver")
+                && !keys.contains("deliver") && !keys.contains("store")
         } catch {
             return false
         }

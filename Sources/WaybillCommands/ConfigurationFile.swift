@@ -54,6 +54,7 @@ struct ConfigurationFile {
     var receiver: ReceiverConfiguration?
     var agent: AgentConfiguration?
     var deliver: DeliverConfiguration?
+    var store: StoreConfiguration?
     var problems: [Problem] = []
     /// The lines of keys, by path.
     private(set) var lines: [String: Int] = [:]
@@ -145,6 +146,10 @@ struct ConfigurationFile {
         if var deliver = section.section("deliver") {
             self.deliver = Self.deliver(&deliver)
             section.take(&deliver)
+        }
+        if var store = section.section("store") {
+            self.store = Self.store(&store)
+            section.take(&store)
         }
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts

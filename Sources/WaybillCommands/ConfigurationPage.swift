@@ -51,6 +51,8 @@ enum ConfigurationPage {
         text += Self.section("`deliver`", ConfigurationTable.deliver.map(\.facts))
         text += Self.section("Each entry of `deliver.deliveries`", ConfigurationTable.delivery.map(\.facts))
         text += Self.deliver
+        text += Self.section("`store`", ConfigurationTable.store.map(\.facts))
+        text += Self.store
         text += "## A sample\n\n```yaml\n\(Self.sample)```\n"
         return text
     }
@@ -85,6 +87,12 @@ enum ConfigurationPage {
           names that `waybill deliver --help` lists; without it they come from the environment.
         - SIGHUP reloads the file: deliveries that are new or changed start, those that are gone end, the others continue.
           A delivery that an operator must look at (`refused`, `failed`) starts again, so that new credentials are read.
+
+        """ + "\n"
+
+    private static let store = """
+        - Credentials never stand in the file: they come from the environment, from AWS's shared files or from a role
+          (`Documentation/fleet.md`). `waybill store check --config FILE` tries the bucket.
 
         """ + "\n"
 

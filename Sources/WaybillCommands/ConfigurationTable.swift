@@ -261,6 +261,7 @@ enum ConfigurationTable {
             ("agent.sources.", Self.source.map(\.facts)),
             ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
             ("deliver.deliveries.", Self.delivery.map(\.facts)), ("deliver.", Self.deliver.map(\.facts)),
+            ("store.", Self.store.map(\.facts)),
         ]
         for (prefix, keys) in lists where path.hasPrefix(prefix) {
             if let facts = keys.first(where: { prefix + $0.key == path }) { return facts }

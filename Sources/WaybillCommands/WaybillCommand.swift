@@ -10,6 +10,7 @@ import WaybillExport
 ///     waybill requeue                                       set-aside lines, for an agent to ship again
 ///     waybill reship                                        disputed segments, to be shipped under another id
 ///     waybill token                                         a token for agents, and its digest for the receiver
+///     waybill store                                         a fleet's bucket: `waybill-fleet`
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
 ///     waybill sealed                                        new revisions of sealed days, for whatever takes files
 ///     waybill check, configuration                          a configuration's problems; every key with its default
@@ -39,7 +40,7 @@ struct WaybillCommand: AsyncParsableCommand {
             RequeueCommand.self, EraseCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
-            TapCommand.self, StatusCommand.self, ExplainCommand.self, TopCommand.self, DemoCommand.self,
+            TapCommand.self, StatusCommand.self, StoreCommand.self, ExplainCommand.self, TopCommand.self, DemoCommand.self,
             DemoAppCommand.self,
         ])
 

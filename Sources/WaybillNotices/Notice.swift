@@ -124,6 +124,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case inputWrong = 4010
     case credentialsRefused = 4011
     case libraryFailed = 4012
+    case storeUnsafe = 4013
 
     /// `WB` and four digits.
     package var id: String { "WB\(self.rawValue)" }

@@ -1,4 +1,7 @@
 import WaybillCommands
+import WaybillS3
+import WaybillStore
+import WaybillSystem
 
 /// The program `waybill-fleet`: `waybill` with the client of a bucket.
 ///
@@ -6,6 +9,12 @@ import WaybillCommands
 @main
 enum Main {
     static func main() async {
+        BucketClient.register { (location, connectionCount) throws(StoreError) in
+            var options = S3Store.Options()
+            options.connectionCountMax = connectionCount
+            let store = try S3Store(location, options: options, variables: { ProcessEnvironment[$0] })
+            return OpenBucket(store, credentialText: { store.credentialText }, close: { store.shutDown() })
+        }
         await WaybillProgram.main()
     }
 }
