@@ -96,6 +96,15 @@ enum ConfigurationTable {
             "feed_mib", in: "memory", .integer(1...4096, factor: 1 << 20), \.feedByteCount, unit: "MiB",
             "Memory for stored batches that archive and exports have not read yet; they read the rest from the disk.")
         ConfigurationKey(
+            "mib", in: "piece", .integer(1...64, factor: 1 << 20), \.pieceByteCount, unit: "MiB",
+            "With a bucket (`store`): a piece of the journal goes there when it is so large.")
+        ConfigurationKey(
+            "seconds", in: "piece", .duration(1...3600, unit: .seconds(1)), \.pieceInterval, unit: "seconds",
+            "Or when its first byte has waited so long.")
+        ConfigurationKey(
+            "projections", .choice, \.projections,
+            "With a bucket: write archive and exports here (`all`), or leave them to mergers (`none`).")
+        ConfigurationKey(
             "silent_connections", in: "limits", .integer(1...1_000_000), \.quotas.silentConnectionCountMax,
             "Connections of one address that have not said `HELLO`; for one more, the oldest of them ends.")
         ConfigurationKey(

@@ -6,8 +6,10 @@ import WaybillAgent
 import WaybillArchive
 import WaybillConsole
 import WaybillExport
+import WaybillFleet
 import WaybillNotices
 import WaybillReceiver
+import WaybillStore
 import WaybillSystem
 
 struct ReceiverCommand: AsyncParsableCommand {
@@ -67,11 +69,16 @@ struct ReceiverCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
 
     func run() async throws {
-        let configuration = try self.receiverConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
+        let file = try self.config.map { try ConfigurationFile.load($0) }
+        let configuration = try self.receiverConfiguration(of: file)
+        let bucket = try file?.store.map { try self.bucket($0, of: configuration) }
+        defer { bucket?.open.close() }
+        let store = bucket.map { StoreAttachment(store: $0.open.store, fleet: $0.fleet) }
         let logger = Console.logger("receiver", level: self.log.logLevel)
         let config = self.config
         let manager = ServiceManager.ofThisProcess
-        let receiver = Receiver(configuration: configuration, logger: logger, manager: manager) { [self] receiver in
+        let receiver = Receiver(configuration: configuration, logger: logger, manager: manager, store: store) {
+            [self] receiver in
             self.reloadTrust(config, receiver)
         }
         var reload: (@Sendable () -> Void)?
@@ -89,6 +96,24 @@ struct ReceiverCommand: AsyncParsableCommand {
         } catch let failure as Receiver.Failure {
             Console.end(failure.notice, "\(failure)")
             throw failure.exitCode
+        }
+    }
+
+    /// Opens the bucket that the journal goes to.
+    private func bucket(
+        _ section: StoreConfiguration, of configuration: ReceiverConfiguration
+    ) throws -> AttachedBucket {
+        try BucketClient.requireFleetProgram()
+        guard ChainName.isReceiver(configuration.name) else {
+            Console.end(
+                .configurationWrong,
+                "receiver.name names its pieces in the bucket: give it 1 to 64 letters, digits, '.', '_' and '-'")
+            throw ExitCode.badConfiguration
+        }
+        do {
+            return try AttachedBucket(try section.location(), known: UploadState.fleet(in: configuration.dataDirectory))
+        } catch let error as StoreError {
+            throw BucketClient.ending(error)
         }
     }
 

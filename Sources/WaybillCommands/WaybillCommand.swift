@@ -5,6 +5,7 @@ import WaybillExport
 /// `waybill`: one program, one subcommand for each part.
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
+///     waybill merge, store ── HTTPS ──▶ bucket              a fleet's receivers joined; its bucket: `waybill-fleet`
 ///     waybill replay, transform                             regenerates exports, or maps events as a filter
 ///     waybill report                                        people, screens, funnels and more, counted over the archive
 ///     waybill requeue                                       set-aside lines, for an agent to ship again
@@ -36,7 +37,7 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: packageVersion,
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, SealCommand.self, SealedCommand.self, ReplayCommand.self,
+            ReceiverCommand.self, AgentCommand.self, MergeCommand.self, SealCommand.self, SealedCommand.self, ReplayCommand.self,
             RequeueCommand.self, EraseCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,

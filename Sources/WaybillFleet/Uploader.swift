@@ -205,3 +205,18 @@ package enum UploadFailure: Error, CustomStringConvertible {
         }
     }
 }
+
+/// What an uploader's state says of itself.
+package enum UploadState {
+    /// Where it is in a data directory.
+    package static func path(in data: String) -> String { Path.join(data, "state/store.state") }
+
+    /// The fleet that a data directory belongs to; `nil` if it belongs to none, or is not readable.
+    package static func fleet(in data: String) -> String? {
+        do throws(FileSystemError) {
+            return try StateImage.read(self.path(in: data), files: POSIXFileSystem())?.entries["fleet"]
+        } catch {
+            return nil
+        }
+    }
+}

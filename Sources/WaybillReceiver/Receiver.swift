@@ -118,7 +118,7 @@ package final class Receiver: Service {
         self.retirement = JournalRetirement(
             names: Self.readers(configuration, store),
             retention: configuration.journalRetention, unread: configuration.unreadJournal)
-        self.retirement.required = store?.projects ?? true ? self.settings.required : [UploadLoop.name]
+        self.retirement.required = store == nil || configuration.projections == .all ? self.settings.required : [UploadLoop.name]
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },
@@ -367,13 +367,13 @@ package final class Receiver: Service {
     // MARK: The bucket
 
     /// Whether this receiver writes archive and exports.
-    private var projects: Bool { self.store?.projects ?? true }
+    private var projects: Bool { self.store == nil || self.configuration.projections == .all }
 
     /// Those who must have read the journal before it is deleted.
     private static func readers(_ configuration: ReceiverConfiguration, _ store: StoreAttachment?) -> Set<String> {
         let projections = ["archive"] + configuration.exports.map(\.provider.rawValue)
-        guard let store else { return Set(projections) }
-        return Set(store.projects ? projections + [UploadLoop.name] : [UploadLoop.name])
+        guard store != nil else { return Set(projections) }
+        return Set(configuration.projections == .all ? projections + [UploadLoop.name] : [UploadLoop.name])
     }
 
     private func startUploading(
@@ -383,7 +383,7 @@ package final class Receiver: Service {
         // A merger waits with its seals for the time that this receiver writes.
         conditions.marks.set(true, for: UploadLoop.name)
         let loop = UploadLoop(
-            store, receiver: self.configuration.name, dataDirectory: self.configuration.dataDirectory, feed: feed,
+            store, self.configuration, feed: feed,
             retirement: self.retirement, telemetry: self.telemetry, clock: clock,
             stored: { [membership = self.configuration.membership] in membership?.advance(to: $0) })
         let handover = Handover(loop)

@@ -22,6 +22,12 @@ package struct ReceiverConfiguration: Sendable {
     package var software = "waybill"
     /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
+    /// With a bucket: a piece of the journal goes there when it has so many bytes,
+    package var pieceByteCount = 8 << 20
+    /// or when its first byte has waited so long.
+    package var pieceInterval = Duration.seconds(2)
+    /// Which of archive and exports it writes itself.
+    package var projections = ReceiverProjections.all
     /// The fleet that it belongs to; `nil` when it stands alone.
     package var membership: FleetMembership?
     /// The token that agents must send; `nil` admits every agent.
@@ -103,4 +109,10 @@ package struct ReceiverConfiguration: Sendable {
             "agents would send their tokens to \(self.host) in clear text; use TLS (tls.certificate and tls.key), listen "
             + "on a loopback address, or say insecure: true"
     }
+}
+
+/// Whether a receiver with a bucket writes archive and exports itself, or leaves them to mergers.
+package enum ReceiverProjections: String, CaseIterable, Hashable, Sendable {
+    case all
+    case none
 }

@@ -8,13 +8,6 @@ package struct StoreAttachment: Sendable {
     package let store: any ObjectStore
     /// The bucket's fleet, 32 hexadecimal digits.
     package let fleet: String
-    /// A piece is cut when it has so many bytes,
-    package var pieceByteCount = 8 << 20
-    /// or when its first byte has waited so long.
-    package var pieceInterval = Duration.seconds(2)
-    /// Whether archive and exports are written here, too, and not behind a merger alone.
-    package var projects = true
-
     package init(store: any ObjectStore, fleet: String) {
         self.store = store
         self.fleet = fleet
@@ -33,8 +26,7 @@ struct UploadLoop: ~Copyable {
     static let name = "store"
 
     private let attachment: StoreAttachment
-    private let receiver: String
-    private let dataDirectory: String
+    private let configuration: ReceiverConfiguration
     private let feed: JournalFeed
     private let retirement: JournalRetirement
     private let telemetry: ReceiverTelemetry
@@ -45,13 +37,12 @@ struct UploadLoop: ~Copyable {
 
     /// - Parameter stored: called with each position up to which the bucket has the journal.
     init(
-        _ attachment: StoreAttachment, receiver: String, dataDirectory: String, feed: JournalFeed,
+        _ attachment: StoreAttachment, _ configuration: ReceiverConfiguration, feed: JournalFeed,
         retirement: JournalRetirement, telemetry: ReceiverTelemetry, clock: any SystemClock,
         stored: @escaping @Sendable (JournalPosition) -> Void
     ) {
         self.attachment = attachment
-        self.receiver = receiver
-        self.dataDirectory = dataDirectory
+        self.configuration = configuration
         self.feed = feed
         self.retirement = retirement
         self.telemetry = telemetry
@@ -64,11 +55,11 @@ struct UploadLoop: ~Copyable {
     mutating func run(on files: POSIXFileSystem) {
         while true {
             do throws(FileSystemError) {
-                let journal = Path.join(self.dataDirectory, "journal")
+                let data = self.configuration.dataDirectory
                 let uploader = try Uploader(
-                    receiver: self.receiver, fleet: self.attachment.fleet, journalDirectory: journal,
-                    end: self.feed.end, statePath: Path.join(self.dataDirectory, "state/\(Self.name).state"),
-                    pieceByteCount: self.attachment.pieceByteCount, files: files, store: self.attachment.store,
+                    receiver: self.configuration.name, fleet: self.attachment.fleet, journalDirectory: Path.join(data, "journal"),
+                    end: self.feed.end, statePath: UploadState.path(in: data),
+                    pieceByteCount: self.configuration.pieceByteCount, files: files, store: self.attachment.store,
                     SeededGenerator(seed: SystemRandom.seed()))
                 return self.follow(uploader)
             } catch {
@@ -106,9 +97,9 @@ struct UploadLoop: ~Copyable {
 
     /// Waits until a piece is full or old.
     private func gather(from position: JournalPosition) {
-        let full = JournalPosition(position.rawValue + self.attachment.pieceByteCount)
+        let full = JournalPosition(position.rawValue + self.configuration.pieceByteCount)
         _ = self.feed.waitForEnd(
-            beyond: full, until: self.clock.monotonicTime() + self.attachment.pieceInterval)
+            beyond: full, until: self.clock.monotonicTime() + self.configuration.pieceInterval)
     }
 
     private func reached(_ position: JournalPosition) {

@@ -318,6 +318,9 @@ import WaybillTail
             case "limits.apps": new.partitionQuotas.appCountMax += 1
             case "limits.days": new.partitionQuotas.dayCountMax += 1
             case "memory.feed_mib": new.feedByteCount += 1 << 20
+            case "piece.mib": new.pieceByteCount += 1 << 20
+            case "piece.seconds": new.pieceInterval += .seconds(1)
+            case "projections": new.projections = .none
             default: Issue.record("\(key.facts.key) has no case here")
             }
             let changes = ConfigurationTable.changes(from: started, started, to: new)
