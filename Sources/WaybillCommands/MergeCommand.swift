@@ -1,6 +1,7 @@
 import ArgumentParser
 import Logging
 import ServiceLifecycle
+import UnixSignals
 import WaybillConsole
 import WaybillExport
 import WaybillFleet

@@ -37,11 +37,13 @@ struct WaybillCommand: AsyncParsableCommand {
             """,
         version: packageVersion,
         subcommands: [
-            ReceiverCommand.self, AgentCommand.self, MergeCommand.self, SealCommand.self, SealedCommand.self, ReplayCommand.self,
+            ReceiverCommand.self, AgentCommand.self, MergeCommand.self, SealCommand.self, SealedCommand.self,
+            ReplayCommand.self,
             RequeueCommand.self, EraseCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
-            TapCommand.self, StatusCommand.self, StoreCommand.self, ExplainCommand.self, TopCommand.self, DemoCommand.self,
+            TapCommand.self, StatusCommand.self, StoreCommand.self, ExplainCommand.self, TopCommand.self,
+            DemoCommand.self,
             DemoAppCommand.self,
         ])
 

@@ -9,8 +9,9 @@ package import WaybillSystem
 ///                                                manifest.json           replaced by a newer revision
 ///                                                _SUCCESS                created, last
 ///
-/// All mergers of a fleet have the same bytes, so it does not matter who comes first: an object that is there is compared.
-/// One that differs stays as it is and is counted, since somebody may have read it.
+/// All mergers of a fleet have the same parts, so it does not matter who comes first: an object that is there is compared.
+/// One that differs stays as it is and is counted, since somebody may have read it. The `.sources` of two mergers say the
+/// same in other words when one of them was restarted: the first one's stay, and its manifest with them.
 package struct Publisher<Files: FileSystem>: ~Copyable {
     private let root: String
     private let files: Files
@@ -59,7 +60,7 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         // A part may be large: most of the time another merger has put it there, and nothing needs to be sent.
         if let present = try self.asking({ (store) throws(StoreError) in try store.status(of: key) }) {
             outcome.presentCount += 1
-            if try !self.isEqual(present, key, file, byteCount: status.byteCount) { outcome.different.append(key) }
+            try self.compare(present, key, file, byteCount: status.byteCount, &outcome)
             return
         }
         let body = self.body(of: file, byteCount: status.byteCount)
@@ -70,10 +71,15 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         case .present:
             outcome.presentCount += 1
             let present = try self.asking { (store) throws(StoreError) in try store.status(of: key) }
-            if let present, try !self.isEqual(present, key, file, byteCount: status.byteCount) {
-                outcome.different.append(key)
-            }
+            if let present { try self.compare(present, key, file, byteCount: status.byteCount, &outcome) }
         }
+    }
+
+    private func compare(
+        _ present: ObjectStatus, _ key: String, _ path: String, byteCount: Int, _ outcome: inout Outcome
+    ) throws(UploadFailure) {
+        guard !key.hasSuffix(".sources"), try !self.isEqual(present, key, path, byteCount: byteCount) else { return }
+        outcome.different.append(key)
     }
 
     private func body(of path: String, byteCount: Int) -> ObjectBody {
@@ -109,7 +115,7 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         }
         guard let own else { return }
         let present = try self.asking { (store) throws(StoreError) in try store.read(key, nil) }
-        if let present, present == own || (DayRevisionNumber.read(present) ?? 0) > revision { return }
+        if let present, (DayRevisionNumber.read(present) ?? 0) >= revision { return }
         try self.asking { (store) throws(StoreError) in try store.replace(key, ObjectBody(own)) }
     }
 

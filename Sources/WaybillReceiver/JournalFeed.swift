@@ -90,6 +90,15 @@ package final class JournalFeed: Sendable {
         self.watch.reached(end)
     }
 
+    /// Makes readers read the journal's files up to `end`.
+    func extend(to end: JournalPosition) {
+        self.monitor.update { state in
+            state.start = end
+            state.end = end
+        }
+        self.watch.reached(end)
+    }
+
     package func close() {
         self.monitor.update { $0.isClosed = true }
         self.watch.close()

@@ -175,10 +175,10 @@ package final class MergeService: Service {
     ) throws(MergeFailure) {
         while let barrier = merger.barriers.first {
             barriers.set(barrier)
-            guard barriers.isPassed else { return feed.publish([], end: barrier.position) }
+            guard barriers.isPassed else { return feed.extend(to: barrier.position) }
             try merger.passed(barrier.position)
         }
-        feed.publish([], end: merger.end)
+        feed.extend(to: merger.end)
     }
 
     private func retire(_ merger: inout Merger<POSIXFileSystem>) throws(MergeFailure) {

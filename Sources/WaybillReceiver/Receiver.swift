@@ -118,7 +118,8 @@ package final class Receiver: Service {
         self.retirement = JournalRetirement(
             names: Self.readers(configuration, store),
             retention: configuration.journalRetention, unread: configuration.unreadJournal)
-        self.retirement.required = store == nil || configuration.projections == .all ? self.settings.required : [UploadLoop.name]
+        self.retirement.required =
+            store == nil || configuration.projections == .all ? self.settings.required : [UploadLoop.name]
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },

@@ -57,7 +57,8 @@ struct UploadLoop: ~Copyable {
             do throws(FileSystemError) {
                 let data = self.configuration.dataDirectory
                 let uploader = try Uploader(
-                    receiver: self.configuration.name, fleet: self.attachment.fleet, journalDirectory: Path.join(data, "journal"),
+                    receiver: self.configuration.name, fleet: self.attachment.fleet,
+                    journalDirectory: Path.join(data, "journal"),
                     end: self.feed.end, statePath: UploadState.path(in: data),
                     pieceByteCount: self.configuration.pieceByteCount, files: files, store: self.attachment.store,
                     SeededGenerator(seed: SystemRandom.seed()))

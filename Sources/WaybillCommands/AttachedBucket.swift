@@ -18,16 +18,21 @@ struct AttachedBucket {
     /// - Throws: an exit code, after saying why.
     init(_ location: StoreLocation, known: String? = nil) throws {
         let open = try BucketClient.open(location)
+        let found: Result<FleetFile?, StoreError>
         do throws(StoreError) {
-            guard let file = try FleetFile.read(from: open.store) else {
-                Console.end(
-                    .configurationWrong,
-                    "\(location.text) names no fleet; prepare it with: waybill store init --store \(location.text)")
-                open.close()
-                throw ExitCode.badConfiguration
-            }
-            self.fleet = file.fleet
-        } catch let error as StoreError {
+            found = .success(try FleetFile.read(from: open.store))
+        } catch {
+            found = .failure(error)
+        }
+        switch found {
+        case .success(let file?): self.fleet = file.fleet
+        case .success(nil):
+            open.close()
+            Console.end(
+                .configurationWrong,
+                "\(location.text) names no fleet; prepare it with: waybill store init --store \(location.text)")
+            throw ExitCode.badConfiguration
+        case .failure(let error):
             guard let known, error.kind == .unreachable || error.kind == .busy else {
                 open.close()
                 throw BucketClient.ending(error)

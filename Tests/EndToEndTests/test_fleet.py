@@ -1,0 +1,152 @@
+"""A fleet over moto's bucket: receivers, agents and mergers as processes, killed and without their disks.
+
+Published lines are tracked lines: what a merger has in its archive, and what the bucket has of sealed days, is compared
+with what was written into the agents' logs, line by line.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+import unittest
+
+import buckets
+from harness import Site, SiteTest, free_port, patience, run, until
+
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET, "AWS_REGION": "us-east-1"}
+DAYS = ["2026-11-18", "2026-11-19"]
+
+
+def event(number):
+    day = DAYS[number % len(DAYS)]
+    return json.dumps({"ts": f"{day}T10:00:{number % 60:02}.000Z", "name": "bought", "user": f"u{number % 7}", "n": number})
+
+
+class Fleet:
+    """Receivers, agents and mergers of one bucket."""
+
+    def __init__(self, site: Site):
+        self.site, self.written = site, []
+        self.moto = buckets.Moto(site.logs / "moto.log")
+        self.moto.make("events")
+        self.store = f"store: {{url: 's3://events/w', endpoint: '{self.moto.url}'}}\n"
+        self.ports = {name: free_port() for name in ("a", "b", "c")}
+        init = run("store", "init", "--store", "s3://events/w", "--endpoint", self.moto.url, env=ENVIRONMENT)
+        assert init.returncode == 0, init.stderr
+
+    def close(self):
+        self.moto.close()
+
+    # Processes
+
+    def receiver(self, name):
+        config = self.site.root / f"{name}.yaml"
+        config.write_text(
+            self.store + f"receiver: {{data: {self.site.root}/{name}, listen: '127.0.0.1:{self.ports[name]}', name: {name}, "
+            "projections: none, piece: {seconds: 1, mib: 1}, stop_seconds: 60, exports: []}\n")
+        process = self.site.start("receiver", "--config", config, log=f"{name}.log", env=ENVIRONMENT)
+        process.until_logged("the journal goes to the bucket", 60)
+        return process
+
+    def agent(self, name, *arguments):
+        logs = self.site.root / f"logs-{name}"
+        logs.mkdir(exist_ok=True)
+        receivers = ["--to", *(f"127.0.0.1:{port}" for port in self.ports.values())]
+        return self.site.start(
+            "agent", "--name", name, "--state", self.site.root / f"agent-{name}", *receivers, "--glob", f"{logs}/*.ndjson",
+            "--env", "prod", "--bundle", "com.example.shop", "--time-member", "ts", "--name-member", "name", *arguments,
+            log=f"agent-{name}.log")
+
+    def merger(self, name, *arguments):
+        config = self.site.root / f"{name}.yaml"
+        config.write_text(
+            self.store + f"receiver: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}]}}\n")
+        return self.site.start("merge", "--config", config, *arguments, log=f"{name}.log", env=ENVIRONMENT)
+
+    # Lines
+
+    def write(self, agent, count):
+        path = self.site.root / f"logs-{agent}"
+        path.mkdir(exist_ok=True)
+        lines = [event(len(self.written) + index) for index in range(count)]
+        self.written += lines
+        with open(path / "app.ndjson", "a", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+
+    def merged(self, name):
+        """The lines in a merger's archive, of open and of sealed days."""
+        lines = []
+        for path in (self.site.root / name / "archive").glob("**/*.ndjson*"):
+            if path.name.endswith(".gz"):
+                if not path.with_suffix("").exists():
+                    lines += gzip.decompress(path.read_bytes()).decode().splitlines()
+            elif path.name.endswith(".ndjson"):
+                lines += path.read_text().splitlines()
+        return lines
+
+    def count_pieces(self):
+        listed = run("store", "ls", "--json", "--store", "s3://events/w", "--endpoint", self.moto.url, env=ENVIRONMENT)
+        return json.loads(listed.stdout)
+
+
+class FleetTests(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.fleet = Fleet(self.site)
+        self.addCleanup(self.fleet.close)
+
+    def assert_merged(self, *mergers):
+        for name in mergers:
+            until(lambda name=name: len(self.fleet.merged(name)) >= len(self.fleet.written), 60, f"{name} has every line")
+            lines = self.fleet.merged(name)
+            self.assertEqual(sorted(lines), sorted(self.fleet.written), name)
+
+    def test_every_line_is_merged_once_whatever_is_killed(self):
+        receivers = {name: self.fleet.receiver(name) for name in self.fleet.ports}
+        agents = {}
+        for name in ("x", "y", "z"):
+            self.fleet.write(name, 200)
+            agents[name] = self.fleet.agent(name)
+        mergers = {name: self.fleet.merger(name) for name in ("m1", "m2")}
+        self.assert_merged("m1", "m2")
+
+        # A receiver is killed and stays away for a while; another is killed together with its disk.
+        for killed, loses in (("a", False), ("b", True)):
+            for name in agents:
+                self.fleet.write(name, 100)
+            receivers[killed].kill()
+            if loses:
+                shutil.rmtree(self.site.root / killed)
+            for name in agents:
+                self.fleet.write(name, 100)
+            receivers[killed] = self.fleet.receiver(killed)
+            self.assert_merged("m1", "m2")
+
+        # A merger is killed, and one loses its disk.
+        mergers["m1"].kill()
+        for name in agents:
+            self.fleet.write(name, 50)
+        mergers["m1"] = self.fleet.merger("m1")
+        mergers["m2"].kill()
+        shutil.rmtree(self.site.root / "m2")
+        mergers["m2"] = self.fleet.merger("m2")
+        self.assert_merged("m1", "m2")
+        journals = [sorted((path.name, path.read_bytes()) for path in (self.site.root / name / "journal").glob("*.journal"))
+                    for name in mergers]
+        length = min(sum(len(content) for _, content in journal) for journal in journals)
+        self.assertGreater(length, 0)
+        joined = [b"".join(content for _, content in journal)[:length] for journal in journals]
+        self.assertEqual(joined[0], joined[1])
+
+        for process in [*agents.values(), *receivers.values(), *mergers.values()]:
+            self.assertEqual(process.stop(), 0)
+        for name in mergers:
+            verified = run("inspect", "--verify", self.site.root / name, timeout=120)
+            self.assertEqual(verified.returncode, 0, verified.stdout.decode() + verified.stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
