@@ -218,7 +218,8 @@ let package = Package(
 
         // A bucket over HTTP.
         module(
-            "WaybillS3", ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
+            "WaybillS3",
+            ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
 
         // What the programs share.
         module(
@@ -264,7 +265,8 @@ let package = Package(
             [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
                 "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
-                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport", "WaybillStore",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
+                "WaybillStore",
                 "WaybillSystem", "WaybillTail",
                 "WaybillTLS",
                 arguments,
@@ -320,7 +322,8 @@ let package = Package(
         tests(
             "WaybillFleetTests",
             [
-                "WaybillFleet", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore", "WaybillSystem",
+                "WaybillFleet", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore",
+                "WaybillSystem",
                 "WaybillTestSupport",
             ]),
         tests(

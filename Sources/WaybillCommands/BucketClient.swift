@@ -18,7 +18,8 @@ package struct OpenBucket: Sendable {
     package let close: @Sendable () -> Void
 
     package init(
-        _ store: any ObjectStore, credentialText: @escaping @Sendable () -> String, close: @escaping @Sendable () -> Void
+        _ store: any ObjectStore, credentialText: @escaping @Sendable () -> String,
+        close: @escaping @Sendable () -> Void
     ) {
         (self.store, self.credentialText, self.close) = (store, credentialText, close)
     }
@@ -29,7 +30,8 @@ package struct OpenBucket: Sendable {
 /// Only `waybill-fleet` has a client for it; commands that need one replace the process of `waybill` by that program.
 package enum BucketClient {
     /// - Parameter connectionCount: how many requests may be under way at once.
-    package typealias Opening = @Sendable (_ location: StoreLocation, _ connectionCount: Int) throws(StoreError) -> OpenBucket
+    package typealias Opening =
+        @Sendable (_ location: StoreLocation, _ connectionCount: Int) throws(StoreError) -> OpenBucket
 
     private static let opening = Lock<Opening?>(nil)
 

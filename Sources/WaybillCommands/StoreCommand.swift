@@ -48,7 +48,9 @@ struct StoreInitCommand: ParsableCommand {
                         json.member("created", isNew)
                     })
             } else {
-                print("\(location.text): fleet \(file.fleet), level \(file.level)\(isNew ? "" : " (it was there before)")")
+                print(
+                    "\(location.text): fleet \(file.fleet), level \(file.level)\(isNew ? "" : " (it was there before)")"
+                )
             }
         } catch let error as StoreError {
             throw BucketClient.ending(error)
@@ -83,7 +85,7 @@ struct StoreCheckCommand: ParsableCommand {
         } else {
             print("\(location.text), credentials from \(open.credentialText())")
             for finding in probe.findings {
-                let name = TerminalText.padded(finding.name, to: 20, isNumber: false)
+                let name = TerminalText.padded(finding.name, to: 21, isNumber: false)
                 print("  \(Self.mark(finding.outcome))  \(name)\(TerminalText.escaped(finding.detail))")
             }
         }
@@ -202,7 +204,9 @@ struct StoreListCommand: ParsableCommand {
                     })
             } else {
                 let age = max(0, now.milliseconds - chain.modified.milliseconds) / 1000
-                let cells = [("\(chain.pieceCount)", 10), ("\(chain.byteCount)", 12), (chain.last, 20), ("\(age) s", 6)]
+                let cells = [
+                    ("\(chain.pieceCount)", 10), ("\(chain.byteCount)", 12), (chain.last, 20), ("\(age) s", 6),
+                ]
                 let row = cells.map { TerminalText.padded($0.0, to: $0.1, isNumber: true) }.joined(separator: "  ")
                 print("\(row)  \(TerminalText.escaped(chain.name))")
             }

@@ -45,7 +45,8 @@ extension ConfigurationTable {
             "The region that requests are signed for.")
         ConfigurationKey(
             "addressing", .choice, \.addressing, option: "--addressing",
-            "Where requests name the bucket: `virtual` in the host's name, `path` in the path; `auto`: in the host's name at AWS.")
+            "Where requests name the bucket: `virtual` in the host's name, `path` in the path; `auto`: in the host's name at AWS."
+        )
         ConfigurationKey(
             "checksum", .choice, \.checksum, option: "--checksum",
             "`auto` signs the SHA-256 of bodies up to 64 MiB, which the store checks; `none` trusts TLS.")

@@ -40,7 +40,8 @@ struct WaybillCommand: AsyncParsableCommand {
             RequeueCommand.self, EraseCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
-            TapCommand.self, StatusCommand.self, StoreCommand.self, ExplainCommand.self, TopCommand.self, DemoCommand.self,
+            TapCommand.self, StatusCommand.self, StoreCommand.self, ExplainCommand.self, TopCommand.self,
+            DemoCommand.self,
             DemoAppCommand.self,
         ])
 

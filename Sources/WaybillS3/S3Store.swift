@@ -75,7 +75,9 @@ package final class S3Store: ObjectStore {
     /// For people: where it is, and where its credentials come from.
     package var credentialText: String { self.credentials.text }
 
-    /// Ends every call that waits with `.stopped`, and closes the connections. Nothing can be called afterwards.
+    /// Ends each waiting call with the kind `stopped`, and closes the connections.
+    ///
+    /// Nothing can be called afterwards.
     package func shutDown() {
         self.state.update { $0.isStopped = true }
         self.credentials.shutDown()

@@ -92,7 +92,9 @@ package struct RequestAttempts: Sendable {
 
     private mutating func otherRegion(_ answer: StoreAnswer) -> Step {
         let (code, _, region) = answer.problem
-        let isRegional = answer.status != 400 || code == "AuthorizationHeaderMalformed" || code == "IllegalLocationConstraintException"
+        let isRegional =
+            answer.status != 400 || code == "AuthorizationHeaderMalformed"
+            || code == "IllegalLocationConstraintException"
         if isRegional, let region, Self.isRegion(region), self.tried.insert(.region).inserted { return .region(region) }
         if code == "ExpiredToken", self.tried.insert(.credentials).inserted { return .credentials }
         if code == "InvalidBucketName" { return .fail(Self.error(.configuration, answer)) }

@@ -2,10 +2,11 @@
 
 import json
 import os
+import re
 import unittest
 
 from buckets import KEY, REGION, SECRET, Moto, SmallStore
-from harness import SiteTest, run
+from harness import REPOSITORY, SiteTest, run
 
 TOKEN = "a-session-token-that-never-prints"
 
@@ -78,7 +79,7 @@ class CheckTests(StoreTest):
             self.store.forbidden, self.store.objects = (method,), {}
             said = self.waybill("check", code=77)
             self.assertRegex(said, rf"BAD   {name} ")
-            self.assertIn("AccessDenied", said)
+            self.assertIn("HTTP 403); allow it in the policy", said)
 
     def test_a_missing_bucket_is_a_wrong_configuration(self):
         self.assertIn("NoSuchBucket", self.waybill("check", code=78, url="s3://absent/p"))
@@ -119,6 +120,29 @@ class CheckTests(StoreTest):
         problems = run("check", file).stderr.decode()
         for text in ("store.url", "store.secret: is not a key", "store.addressing"):
             self.assertIn(text, problems)
+
+
+class PageTests(StoreTest):
+    def test_the_check_says_what_the_page_shows(self):
+        page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
+        shown = re.search(r"```\n(s3://.*?)```", page, re.DOTALL)[1]
+        said = self.waybill("check", url="s3://events/waybill")
+
+        def shape(text):
+            """Without what differs from run to run: the bucket, times, and on which side the clock is."""
+            text = re.sub(r"s3://[\w-]+/", "s3://", text)
+            return re.sub(r"\d+(\.\d)? m?s\b", "TIME", text).replace("behind the", "ahead of the").splitlines()
+
+        self.assertEqual(shape(said), shape(shown))
+
+    def test_the_policies_are_json_and_the_section_is_good(self):
+        page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
+        policies = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+        self.assertEqual(len(policies), 2)
+        file = self.site.root / "waybill.yaml"
+        file.write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+        checked = run("check", file)
+        self.assertEqual(checked.returncode, 0, checked.stderr.decode())
 
 
 class ListTests(StoreTest):

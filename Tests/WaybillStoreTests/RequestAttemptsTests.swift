@@ -10,7 +10,9 @@ import WaybillSystem
         RequestAttempts(start: Self.start, budget: .seconds(60), SeededGenerator(seed: seed))
     }
 
-    private static func answer(_ status: Int, _ code: String? = nil, _ headers: [StoreRequest.Field] = []) -> AttemptOutcome {
+    private static func answer(_ status: Int, _ code: String? = nil, _ headers: [StoreRequest.Field] = [])
+        -> AttemptOutcome
+    {
         let body = code.map { "<Error><Code>\($0)</Code><Message>words</Message></Error>" } ?? ""
         return .answer(StoreAnswer(status: status, headers: headers, body: Array(body.utf8)))
     }

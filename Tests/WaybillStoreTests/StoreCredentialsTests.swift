@@ -72,7 +72,8 @@ import WaybillTestSupport
         """
 
     private static let expected = StoreCredentials(
-        keyID: "ASIA1", secret: Secret("s") ?? Self.none, token: Secret("t"), expiry: WallTime(text: "2026-11-20T10:00:00.000Z"))
+        keyID: "ASIA1", secret: Secret("s") ?? Self.none, token: Secret("t"),
+        expiry: WallTime(text: "2026-11-20T10:00:00.000Z"))
 
     private static var none: Secret { preconditionFailure("an empty secret") }
 
@@ -107,7 +108,8 @@ import WaybillTestSupport
     }
 
     @Test func `a web identity's credentials are read from the XML of STS, and the token's file must have one`() {
-        let source = CredentialSource.webIdentity(.init(roleARN: "arn:aws:iam::1:role/r", tokenFile: "/t", session: "s"))
+        let source = CredentialSource.webIdentity(
+            .init(roleARN: "arn:aws:iam::1:role/r", tokenFile: "/t", session: "s"))
         var fetch = CredentialFetch(source, region: "eu-west-1", identityToken: "JWT")
         guard case .send(let request) = fetch.first else {
             Issue.record("no request")
@@ -135,14 +137,17 @@ import WaybillTestSupport
         "https://user@example.com/x", "ftp://127.0.0.1/x", "",
     ])
     func `a container's address that would show the token to others is refused`(url: String) {
-        guard case .fail = CredentialFetch(.container(url: url, authorization: nil), region: "", identityToken: nil).first
+        guard
+            case .fail = CredentialFetch(.container(url: url, authorization: nil), region: "", identityToken: nil).first
         else {
             Issue.record("asked for \(url)")
             return
         }
     }
 
-    @Test(arguments: ["", "{}", "[]", "{\"AccessKeyId\":\"a/b\",\"SecretAccessKey\":\"s\"}", "<x/>", "{\"AccessKeyId\":\"\u{7}\"}"])
+    @Test(arguments: [
+        "", "{}", "[]", "{\"AccessKeyId\":\"a/b\",\"SecretAccessKey\":\"s\"}", "<x/>", "{\"AccessKeyId\":\"\u{7}\"}",
+    ])
     func `answers without credentials are errors that repeat nothing of them`(body: String) {
         let source = CredentialSource.container(url: "http://127.0.0.1:1/x", authorization: Secret("auth-token"))
         var fetch = CredentialFetch(source, region: "", identityToken: nil)
@@ -154,7 +159,9 @@ import WaybillTestSupport
         #expect(!"\(error)".contains("auth-token"))
     }
 
-    @Test func `credentials are replaced five minutes before their end, by one caller, while others use the old`() throws {
+    @Test func `credentials are replaced five minutes before their end, by one caller, while others use the old`()
+        throws
+    {
         let end = try #require(Self.expected.expiry)
         func time(_ minutes: Int64) -> WallTime { WallTime(milliseconds: end.milliseconds - minutes * 60_000) }
         var cache = CredentialCache()

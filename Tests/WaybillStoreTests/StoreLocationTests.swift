@@ -34,10 +34,15 @@ import WaybillStore
         #expect(try Self.url(nil, region: "cn-north-1") == "https://events.s3.cn-north-1.amazonaws.com.cn/p/k%3D1")
         #expect(try Self.url(nil, addressing: .path) == "https://s3.eu-west-1.amazonaws.com/events/p/k%3D1")
         #expect(try Self.url("http://127.0.0.1:9000/") == "http://127.0.0.1:9000/events/p/k%3D1")
-        #expect(try Self.url("https://store.example.com:443", addressing: .virtual) == "https://events.store.example.com/p/k%3D1")
+        #expect(
+            try Self.url("https://store.example.com:443", addressing: .virtual)
+                == "https://events.store.example.com/p/k%3D1")
     }
 
-    @Test(arguments: ["store.example.com", "https://", "https://a b", "https://user@host", "https://h/path", "http://h:0", "http://h:x"])
+    @Test(arguments: [
+        "store.example.com", "https://", "https://a b", "https://user@host", "https://h/path", "http://h:0",
+        "http://h:x",
+    ])
     func `an endpoint that is no address is refused`(endpoint: String) {
         #expect { try Self.url(endpoint) } throws: { ($0 as? StoreError)?.code == "endpoint" }
     }
