@@ -102,7 +102,7 @@ class CheckTests(StoreTest):
     def test_a_wrong_clock_and_another_region_are_learned_from_the_store(self):
         self.store.offset = -7200
         said = self.waybill("check")
-        self.assertRegex(said, r"note  clock +this host is 720\d\.\d s ahead of the store at most; set its clock")
+        self.assertRegex(said, r"note  clock +this host is 7[2-9]\d\d\.\d s ahead of the store at most; set its clock")
         self.store.offset = 0
         self.waybill("check", AWS_REGION="us-east-1")
 
