@@ -6,8 +6,8 @@ enum ConfigurationPage {
         # Configuration
 
         `waybill receiver --config FILE` and `waybill agent --config FILE` read the same kind of file: YAML with a section
-        `receiver`, a section `agent`, or both; `waybill deliver --config FILE` reads a section `deliver`. An option of the
-        command line takes precedence over the file. `waybill configuration` prints a sample with every key and its default;
+        `receiver`, a section `agent`, or both; `waybill deliver --config FILE` reads a section `deliver`, and
+        `waybill store check --config FILE` a section `store`. An option of the command line takes precedence over the file. `waybill configuration` prints a sample with every key and its default;
         `waybill configuration --page` prints this page.
 
         - `waybill check FILE` reports every problem with its line and what to do: unknown keys, wrong values, files of

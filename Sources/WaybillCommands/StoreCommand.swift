@@ -85,7 +85,7 @@ struct StoreCheckCommand: ParsableCommand {
         } else {
             print("\(location.text), credentials from \(open.credentialText())")
             for finding in probe.findings {
-                let name = TerminalText.padded(finding.name, to: 20, isNumber: false)
+                let name = TerminalText.padded(finding.name, to: 21, isNumber: false)
                 print("  \(Self.mark(finding.outcome))  \(name)\(TerminalText.escaped(finding.detail))")
             }
         }

@@ -113,7 +113,8 @@ extension NoticeText {
             "The store overwrites what it must keep", of: [],
             cause: "The store took a second PUT with If-None-Match: * of one key.",
             effect: "The program ends with exit code 78: two mergers would destroy each other's objects.",
-            remedy: "Use a store that honours conditional writes, or a newer version of it; waybill store check tries it."),
+            remedy:
+                "Use a store that honours conditional writes, or a newer version of it; waybill store check tries it."),
         .libraryFailed: NoticeText(
             "A library reports a problem", of: [],
             cause: "A package that Waybill uses, as the one that starts and stops its parts, has logged it.",

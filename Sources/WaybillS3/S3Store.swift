@@ -14,7 +14,7 @@ package final class S3Store: ObjectStore {
         package var connectionCountMax = 4
         package var connectTimeout = Duration.seconds(10)
         package var timeout = Duration.seconds(30)
-        /// How long a call tries, and a second more for each MiB.
+        /// How long after a call's start an attempt may begin, and a second more for each MiB that it sends.
         package var budget = Duration.seconds(60)
 
         package init() {}
@@ -75,7 +75,9 @@ package final class S3Store: ObjectStore {
     /// For people: where it is, and where its credentials come from.
     package var credentialText: String { self.credentials.text }
 
-    /// Ends every call that waits with `.stopped`, and closes the connections. Nothing can be called afterwards.
+    /// Ends each waiting call with the kind `stopped`, and closes the connections.
+    ///
+    /// Nothing can be called afterwards.
     package func shutDown() {
         self.state.update { $0.isStopped = true }
         self.credentials.shutDown()
@@ -186,7 +188,7 @@ package final class S3Store: ObjectStore {
         answerByteCountMax: Int = StoreAnswer.errorByteCountMax
     ) throws(StoreError) -> StoreAnswer {
         let payload = try self.digest(of: body)
-        let byteCount = max(body?.byteCount ?? 0, answerByteCountMax)
+        let byteCount = body?.byteCount ?? 0
         var attempts = RequestAttempts(
             start: self.clock.monotonicTime(), budget: self.options.budget + .seconds(byteCount >> 20),
             SeededGenerator(seed: self.state.withLock { $0.generator.next() }))

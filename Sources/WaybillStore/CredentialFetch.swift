@@ -54,7 +54,8 @@ package struct CredentialFetch: Sendable {
             self.state = .token
             let ttl = StoreRequest.Field("X-aws-ec2-metadata-token-ttl-seconds", "21600")
             self.first = .send(
-                CredentialRequest(method: .put, url: Self.instanceAddress + "/api/token", headers: [ttl], isLocal: true))
+                CredentialRequest(method: .put, url: Self.instanceAddress + "/api/token", headers: [ttl], isLocal: true)
+            )
         }
     }
 

@@ -74,7 +74,8 @@ package struct FleetFile: Hashable, Sendable {
         guard level == "stored", shards == 1 else {
             throw StoreError(
                 .notAllowedHere, code: "fleet-file",
-                detail: "\(Self.key(number)) has the level \(PercentText.encode(String(level.prefix(20)))) and \(shards) shards",
+                detail:
+                    "\(Self.key(number)) has the level \(PercentText.encode(String(level.prefix(20)))) and \(shards) shards",
                 remedy: "use the version of Waybill that wrote it")
         }
         (self.fleet, self.level, self.shards, self.number) = (fleet, level, shards, number)

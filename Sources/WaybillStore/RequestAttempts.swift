@@ -10,6 +10,7 @@ package enum AttemptOutcome: Sendable {
 /// Decides whether a request is sent again: all requests here may be, because a key has one content for ever.
 ///
 ///     500, 502, 503, 504, 429, SlowDown, no answer        again, after a wait with full jitter, within the budget
+///     400 RequestTimeout, BadDigest                       again: the body arrived late or damaged
 ///     409 ConditionalRequestConflict                      again: the other write may fail
 ///     301, 307, 400 with another region                   once more, signed for that region
 ///     403 RequestTimeTooSkewed                            once more, with the offset that `Date` shows
@@ -40,6 +41,8 @@ package struct RequestAttempts: Sendable {
     private let deadline: MonotonicTime
     private var tried: Set<Remedy> = []
 
+    /// The body did not arrive whole, or in time.
+    private static let transferFailures: Set<String> = ["RequestTimeout", "BadDigest", "XAmzContentSHA256Mismatch"]
     private static let waitMin = Duration.milliseconds(100)
     private static let waitMax = Duration.seconds(20)
 
@@ -64,6 +67,8 @@ package struct RequestAttempts: Sendable {
                 let wait = answer.header("retry-after").flatMap { HTTPDate.wait($0, now: time) }
                 return self.retry(wait, at: now, or: Self.error(.busy, answer))
             case 409: return self.conflict(answer, at: now)
+            case 400 where Self.transferFailures.contains(answer.problem.code ?? ""):
+                return self.retry(nil, at: now, or: Self.error(.damaged, answer))
             case 301, 302, 307, 308, 400: return self.otherRegion(answer)
             case 401, 403: return self.refusal(answer, signedAt: time)
             case 405, 501: return .fail(Self.error(.notAllowedHere, answer))
@@ -92,13 +97,12 @@ package struct RequestAttempts: Sendable {
 
     private mutating func otherRegion(_ answer: StoreAnswer) -> Step {
         let (code, _, region) = answer.problem
-        let isRegional = answer.status != 400 || code == "AuthorizationHeaderMalformed" || code == "IllegalLocationConstraintException"
+        let isRegional =
+            answer.status != 400 || code == "AuthorizationHeaderMalformed"
+            || code == "IllegalLocationConstraintException"
         if isRegional, let region, Self.isRegion(region), self.tried.insert(.region).inserted { return .region(region) }
         if code == "ExpiredToken", self.tried.insert(.credentials).inserted { return .credentials }
         if code == "InvalidBucketName" { return .fail(Self.error(.configuration, answer)) }
-        if code == "RequestTimeout" || code == "BadDigest" || code == "XAmzContentSHA256Mismatch" {
-            return .fail(Self.error(.damaged, answer))
-        }
         return .fail(Self.error(isRegional ? .region : .refused, answer))
     }
 

@@ -204,7 +204,8 @@ extension ObjectBody {
             throw StoreError(.disk, code: error.code.rawValue, detail: error.description, remedy: error.remedy)
         }
         guard bytes.count == wanted else {
-            throw StoreError(.disk, code: "short", detail: "\(bytes.count) bytes in place of \(wanted) at byte \(offset)")
+            throw StoreError(
+                .disk, code: "short", detail: "\(bytes.count) bytes in place of \(wanted) at byte \(offset)")
         }
         return bytes
     }

@@ -36,8 +36,11 @@ package struct StoreAnswer: Hashable, Sendable {
 
     /// At most 200 characters, without control characters: it goes to logs and terminals.
     private static func printable(_ text: String) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.filter { $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) }))
-            .prefix(200).description
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.filter { $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) })
+        )
+        .prefix(200).description
     }
 
     package func status(of key: String) throws(StoreError) -> ObjectStatus {
@@ -84,7 +87,8 @@ package struct StoreAnswer: Hashable, Sendable {
             $0.utf8.lexicographicallyPrecedes($1.utf8)
         }
         let isTruncated = root.text(of: "IsTruncated") == "true"
-        let isProgress = last.map { last in after.map { $0.utf8.lexicographicallyPrecedes(last.utf8) } ?? true } ?? false
+        let isProgress =
+            last.map { last in after.map { $0.utf8.lexicographicallyPrecedes(last.utf8) } ?? true } ?? false
         guard !isTruncated || isProgress else {
             throw StoreError(.damaged, code: "listing", detail: "the listing does not advance")
         }
@@ -100,7 +104,7 @@ package struct StoreAnswer: Hashable, Sendable {
 package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// `Fri, 20 Nov 2026 09:15:00 GMT`
+    /// Reads a date of a header, as in `Fri, 20 Nov 2026 09:15:00 GMT`.
     package static func time(_ text: String) -> WallTime? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", let month = Self.months.firstIndex(of: String(words[2])),
@@ -110,11 +114,13 @@ package enum HTTPDate {
         return WallTime(text: "\(date)T\(words[4]).000Z")
     }
 
-    /// `2026-11-20T09:15:00Z`, with or without a fraction of any length.
+    /// Reads a time of XML, as in `2026-11-20T09:15:00Z`, with or without a fraction of any length.
     package static func timestamp(_ text: String) -> WallTime? {
         guard text.hasSuffix("Z"), text.utf8.count >= 20 else { return nil }
         let fraction = text.dropFirst(19).dropLast()
-        guard fraction.isEmpty || fraction.hasPrefix(".") && fraction.dropFirst().allSatisfy(\.isASCII) else { return nil }
+        guard fraction.isEmpty || fraction.hasPrefix(".") && fraction.dropFirst().allSatisfy(\.isASCII) else {
+            return nil
+        }
         let digits = (fraction.dropFirst() + "000").prefix(3)
         return WallTime(text: "\(text.prefix(19)).\(digits)Z")
     }

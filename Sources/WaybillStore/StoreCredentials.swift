@@ -167,7 +167,9 @@ enum ProfileFile {
                 continue
             }
             // What is indented belongs to the key before it.
-            guard isInside, line.first?.isWhitespace == false, let equals = trimmed.firstIndex(of: "=") else { continue }
+            guard isInside, line.first?.isWhitespace == false, let equals = trimmed.firstIndex(of: "=") else {
+                continue
+            }
             let value = Self.trimmed(trimmed[trimmed.index(after: equals)...])
             if !value.isEmpty { values[Self.trimmed(trimmed[..<equals]).lowercased()] = value }
         }

@@ -71,7 +71,8 @@ extension StoreError.Kind {
         case .unreachable: "check the endpoint, the network and the proxy"
         case .busy: "try again later; if it lasts, look at the store"
         case .forbidden: "allow it in the policy of these credentials (Documentation/fleet.md)"
-        case .credentials: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role (Documentation/fleet.md)"
+        case .credentials:
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role (Documentation/fleet.md)"
         case .noBucket: "create the bucket, or correct the URL of the store"
         case .region: "set store.region to the bucket's region"
         case .clock: "set this host's clock (NTP)"

@@ -35,7 +35,9 @@ package struct StoreLocation: Hashable, Sendable {
     package init(_ url: String) throws(StoreError) {
         let wanted = "write s3://BUCKET/PREFIX; the prefix may be left out"
         func refuse(_ why: String) -> StoreError {
-            StoreError(.configuration, code: "url", detail: "\"\(PercentText.encode(String(url.prefix(200))))\" \(why)", remedy: wanted)
+            StoreError(
+                .configuration, code: "url", detail: "\"\(PercentText.encode(String(url.prefix(200))))\" \(why)",
+                remedy: wanted)
         }
         guard url.hasPrefix("s3://") else { throw refuse("does not begin with s3://") }
         let parts = url.dropFirst(5).split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)

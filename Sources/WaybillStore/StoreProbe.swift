@@ -55,7 +55,8 @@ package struct StoreProbe: Sendable {
         self.tryDelete()
     }
 
-    private mutating func add(_ name: String, _ outcome: Finding.Outcome, _ detail: String, _ error: StoreError? = nil) {
+    private mutating func add(_ name: String, _ outcome: Finding.Outcome, _ detail: String, _ error: StoreError? = nil)
+    {
         self.findings.append(Finding(name: name, outcome: outcome, detail: detail, error: error))
     }
 
@@ -121,7 +122,8 @@ package struct StoreProbe: Sendable {
             // A winner whose answer was lost is told that its key is present: none, with the content of one, is fine.
             let isOne = winners.count <= 1 && (0..<Self.racerCount).contains { Self.content(of: $0) == content }
             guard isOne, winners.first.map({ Self.content(of: $0) == content }) ?? true else {
-                return self.addUnsafe(name, "\(winners.count) of \(Self.racerCount) conditional PUTs of one key succeeded")
+                return self.addUnsafe(
+                    name, "\(winners.count) of \(Self.racerCount) conditional PUTs of one key succeeded")
             }
             self.add(name, .good, "one winner, in \(Self.text(self.writeTimes.last ?? .zero)) at most")
         } catch {
@@ -141,7 +143,8 @@ package struct StoreProbe: Sendable {
             self.add("read", .good, "GET of a range, and of a key that is absent")
         } catch {
             // Without the right to list, S3 answers 403 for an absent key.
-            let hint = error.kind == .forbidden ? "; allow s3:GetObject, and s3:ListBucket so that an absent key is 404" : ""
+            let hint =
+                error.kind == .forbidden ? "; allow s3:GetObject, and s3:ListBucket so that an absent key is 404" : ""
             self.add("read", .bad, error.description + hint, error)
         }
     }
@@ -183,14 +186,14 @@ package struct StoreProbe: Sendable {
         do throws(StoreError) {
             for name in ["a=b", "race"] { try self.store.delete(self.key(name)) }
             self.add("delete", .good, "the probe's objects are gone")
-        } catch where error.kind == .forbidden {
+        } catch  where error.kind == .forbidden {
             self.add("delete", .warned, "not allowed, which is right for a receiver; \(self.folder) stays")
         } catch {
             self.add("delete", error)
         }
     }
 
-    /// `12 ms`, `1.5 s`
+    /// The time as people read it, such as `12 ms` or `1.5 s`.
     static func text(_ time: Duration) -> String {
         let milliseconds = time.nanoseconds / 1_000_000
         return milliseconds < 1000 ? "\(milliseconds) ms" : "\(milliseconds / 1000).\(milliseconds / 100 % 10) s"

@@ -67,7 +67,8 @@ import WaybillSystem
     }
 
     @Test func `a write whose answer is lost is sent again, and finds its key present`() throws {
-        try Self.with({ number, _ in number == 0 ? .init(raw: "", closes: true) : .init(412) }) { (store, server) throws in
+        try Self.with({ number, _ in number == 0 ? .init(raw: "", closes: true) : .init(412) }) {
+            (store, server) throws in
             #expect(try store.create("a", ObjectBody([1])) == .present)
             #expect(server.requests.count == 2)
         }
@@ -82,7 +83,8 @@ import WaybillSystem
             #expect(try store.create("a", ObjectBody([1])) == .created)
             #expect(server.requests.count == 5)
         }
-        try Self.with({ _, _ in .init(503, body: Self.error("SlowDown")) }, budget: .milliseconds(300)) { (store, _) throws in
+        try Self.with({ _, _ in .init(503, body: Self.error("SlowDown")) }, budget: .milliseconds(300)) {
+            (store, _) throws in
             #expect(Self.kind { _ = try store.create("a", ObjectBody([1])) } == .busy)
         }
     }

@@ -87,6 +87,8 @@ private final class Connection: ChannelInboundHandler {
 
     private let script: ScriptedServer.Script
     private var bytes: [UInt8] = []
+    /// A request whose body is not whole.
+    private var open: ScriptedServer.Request?
 
     init(_ script: ScriptedServer.Script) { self.script = script }
 
@@ -105,14 +107,20 @@ private final class Connection: ChannelInboundHandler {
         channel.writeAndFlush(piece).whenSuccess { Self.flood(channel, piece) }
     }
 
+    /// Reads the head once, however many pieces its body comes in.
     private func next() -> ScriptedServer.Request? {
-        guard let end = self.bytes.indices.first(where: { self.bytes[$0...].starts(with: Array("\r\n\r\n".utf8)) })
-        else { return nil }
-        var request = ScriptedServer.Request(head: String(decoding: self.bytes[..<end], as: UTF8.self), body: [])
+        if self.open == nil {
+            let end = self.bytes.indices.first { self.bytes[$0...].starts(with: Array("\r\n\r\n".utf8)) }
+            guard let end else { return nil }
+            self.open = ScriptedServer.Request(head: String(decoding: self.bytes[..<end], as: UTF8.self), body: [])
+            self.bytes.removeFirst(end + 4)
+        }
+        guard var request = self.open else { return nil }
         let count = request.header("content-length").flatMap(Int.init) ?? 0
-        guard self.bytes.count >= end + 4 + count else { return nil }
-        request.body = Array(self.bytes[(end + 4)..<(end + 4 + count)])
-        self.bytes.removeFirst(end + 4 + count)
+        guard self.bytes.count >= count else { return nil }
+        request.body = Array(self.bytes[..<count])
+        self.bytes.removeFirst(count)
+        self.open = nil
         return request
     }
 

@@ -37,7 +37,8 @@ import WaybillSystem
     }
 
     @Test func `prefixes, attributes, comments, sections and references of characters are understood`() throws {
-        let text = "\u{FEFF}<?xml version='1.0'?><!-- c --><s:a xmlns:s='u>v'><b c=\"/>\">1<![CDATA[<&]]>&#x41;&#66;</b><c/></s:a>\n"
+        let text =
+            "\u{FEFF}<?xml version='1.0'?><!-- c --><s:a xmlns:s='u>v'><b c=\"/>\">1<![CDATA[<&]]>&#x41;&#66;</b><c/></s:a>\n"
         let root = try #require(XMLElement.parse(Self.bytes(text)))
         #expect(root.name == "a")
         #expect(root.text(of: "b") == "1<&AB")
@@ -66,7 +67,8 @@ import WaybillSystem
             listing
                 == ObjectListing(
                     objects: [
-                        .init(key: "a=b", byteCount: 7, modified: time), .init(key: "c d e", byteCount: 7, modified: time),
+                        .init(key: "a=b", byteCount: 7, modified: time),
+                        .init(key: "c d e", byteCount: 7, modified: time),
                     ], folders: ["f/"], next: "f/"))
         #expect(try Self.page(Self.object("p/a")).listing(prefix: "p/", after: nil, isFolded: false).next == nil)
     }
@@ -78,7 +80,8 @@ import WaybillSystem
         Self.page("", isTruncated: true), StoreAnswer(status: 200, body: Self.bytes("<Error/>")),
         StoreAnswer(status: 200, body: Self.bytes("<html>")),
     ])
-    func `a page with other prefixes, other order, bad sizes, or that does not advance is damaged`(answer: StoreAnswer) {
+    func `a page with other prefixes, other order, bad sizes, or that does not advance is damaged`(answer: StoreAnswer)
+    {
         #expect { try answer.listing(prefix: "p/", after: nil, isFolded: false) } throws: { error in
             (error as? StoreError)?.kind == .damaged
         }
