@@ -14,7 +14,8 @@ import WaybillSystem
 
     private func description(_ id: String = "a") -> StreamDescription {
         StreamDescription(
-            id: StreamID(unchecked: id), source: "/a", environment: "prod", bundle: "com.example.shop", format: .waybill)
+            id: StreamID(unchecked: id), source: "/a", environment: "prod", bundle: "com.example.shop", format: .waybill
+        )
     }
 
     /// A skip of the stream's bytes up to `end`.
@@ -37,11 +38,13 @@ import WaybillSystem
     ) async throws {
         let place = try Place()
         let port = place.port
-        try await place.receiving(adjusting: { $0.membership = membership }) {
-            try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-                _ = Worker(name: "client") { continuation.resume(with: Result { try body(port) }) }
+        // The receiver ends before a failure is thrown.
+        let result = try await place.receiving(adjusting: { $0.membership = membership }) {
+            await withCheckedContinuation { (continuation: CheckedContinuation<Result<Void, any Error>, Never>) in
+                _ = Worker(name: "client") { continuation.resume(returning: Result { try body(port) }) }
             }
         }
+        try result.get()
     }
 
     /// Opens the stream and returns what it is answered before anything else.
@@ -86,14 +89,12 @@ import WaybillSystem
             membership.advance(to: position)
             #expect(try client.next() == .stored(Self.one, StreamOffset(8)))
             try client.send(.seal(Self.one, length: StreamOffset(8)))
-            // A second connection of the agent gets its answer when the end is durable.
-            let other = try LineClient(port: port)
-            _ = try other.greet()
-            guard case .at(_, StreamOffset(8), let proof, _) = try open(other) else { throw Unexpected() }
+            // It is answered when the end is durable.
+            guard case .at(_, StreamOffset(8), let proof, _) = try open(client) else { throw Unexpected() }
             #expect(proof == self.proof(8))
-            #expect(try other.flush() == [], "its end is not stored")
+            #expect(try client.flush() == [], "its end is not stored")
             membership.advance(to: Self.everything)
-            guard case .sealed(Self.one, let sealed, _) = try other.next() else { throw Unexpected() }
+            guard case .sealed(Self.one, let sealed, _) = try client.next() else { throw Unexpected() }
             #expect(sealed == self.proof(8))
         }
     }
@@ -125,16 +126,15 @@ import WaybillSystem
             try client.send(try skip(.tooLong, to: 8))
             _ = try end(of: try client.next())
             try client.send(.seal(Self.one, length: StreamOffset(8)))
-            let other = try LineClient(port: port)
-            _ = try other.greet()
-            _ = try open(other)
+            _ = try open(client)
             let header = BatchHeader(
-                stream: Self.one, offset: StreamOffset(8), rawByteCount: 4, lineCount: 1, wireByteCount: 12, checksum: 0)
-            try other.send(.batch(header), payload: Array(repeating: 0x42, count: 12))
-            guard case .nak(Self.one, StreamOffset(8), .sealed, _) = try other.next() else {
+                stream: Self.one, offset: StreamOffset(8), rawByteCount: 4, lineCount: 1, wireByteCount: 12, checksum: 0
+            )
+            try client.send(.batch(header), payload: Array(repeating: 0x42, count: 12))
+            guard case .nak(Self.one, StreamOffset(8), .sealed, _) = try client.next() else {
                 throw Unexpected()
             }
-            #expect(try other.flush() == [], "the payload was read and discarded")
+            #expect(try client.flush() == [], "the payload was read and discarded")
         }
     }
 
