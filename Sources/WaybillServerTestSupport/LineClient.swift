@@ -4,7 +4,6 @@
     internal import Darwin
 #endif
 package import WaybillProtocol
-internal import WaybillSystem
 internal import WaybillTestSupport
 
 /// An agent's side of a connection, message by message; blocks the thread that it is used on.
@@ -30,7 +29,7 @@ package final class LineClient {
                 return
             }
             close(file)
-            Worker.sleep(for: .milliseconds(1))
+            _ = poll(nil, 0, 1)
         }
         throw Violation("nobody listens on port \(port)")
     }

@@ -72,8 +72,8 @@ class FleetTests(SiteTest):
         self.folder.mkdir()
         self.log = self.folder / "a.json"
 
-    def agent(self, *members, state=None, once=False):
-        mode = ["--once", "--patience", "120"] if once else []
+    def agent(self, *members, state=None, once=False, patience=120):
+        mode = ["--once", "--patience", str(patience)] if once else []
         receivers = [word for member in members for word in ("--to", member.address)]
         return self.site.start(
             "agent", *mode, "--state", state or self.site.state, *receivers, "--name", "web-01", "--glob",
@@ -124,6 +124,15 @@ class FleetTests(SiteTest):
         self.assertTrue(agent.is_running)
         one.store("all")
         self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+
+    def test_once_ends_when_the_store_takes_nothing(self):
+        """A run that waits for the store longer than its patience says so; everything is sent, and nothing is lost."""
+        self.log.write_bytes(lines(0, 100))
+        one = Member(self, "one")
+        agent = self.agent(one, once=True, patience=2)
+        self.assertEqual(agent.wait(110), 69, agent.log()[-2000:])
+        self.assertIn("the fleet has not stored everything that was sent", agent.log())
+        self.assertTrue(one.holds(self.log.stat().st_size))
 
     def test_a_lost_registry_sends_everything(self):
         """Without a registry no receiver is told that bytes are elsewhere."""
