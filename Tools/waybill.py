@@ -39,11 +39,18 @@ def main():
                        "the one of the streams ID-0, ID-1, … that has its bytes, else in the first unknown one")
     names.add_argument("--reship", action="store_true", help="ship the file under ID, a colon, and the first 16 "
                        "hexadecimal digits of its SHA-256")
+    send.add_argument("--fleet", metavar="HEX", help="the fleet that --stored is about; others are told nothing of it")
+    send.add_argument("--stored", type=int, default=0, metavar="OFFSET", help="what the fleet has stored of the stream")
+    send.add_argument("--stored-by", default="waybill.py", metavar="ID", help="the receiver that said so")
     send.add_argument("--patience", type=float, default=30, metavar="SECONDS", help="how long to try without progress")
     send.add_argument("file", metavar="FILE")
     receive = commands.add_parser("receive", help="store each stream's bytes in a separate file")
     receive.add_argument("--listen", required=True, metavar="HOST:PORT", help="port 0: a free one, which is printed")
     receive.add_argument("--directory", required=True, metavar="DIR")
+    receive.add_argument("--name", default="waybill.py", help="the receiver's name (default: waybill.py)")
+    receive.add_argument("--fleet", metavar="HEX", help="the fleet that it belongs to: 32 hexadecimal digits")
+    receive.add_argument("--stored", default="stored", metavar="FILE",
+                         help="of a fleet: the file that says how far offsets.log is in the store: a number, or all")
     inspect = commands.add_parser("inspect-journal", help="list and verify a segment's frames")
     inspect.add_argument("file", metavar="FILE")
     options = parser.parse_args()

@@ -19,6 +19,9 @@ extension Pump where Hints: ~Copyable {
             self.hasShippedAll && self.session.isSettled && !self.retries.isEmpty
             && self.retries.allSatisfy { $0.at - now > patience }
         let isUnready = self.unreadySince.map { now - $0 > patience } ?? false
+        if self.isUnstored(now, patience) {
+            return .unreachable("the fleet has not stored everything that was sent", self.summary)
+        }
         return isRefused || isHopeless || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
     }
 

@@ -47,6 +47,12 @@ extension Pump where Hints: ~Copyable {
     /// How long a round waits for the fleet's store; the next round asks again.
     static var storagePatience: Duration { .seconds(5) }
 
+    /// Whether nothing but the fleet's store is waited for, and it has taken nothing for so long.
+    func isUnstored(_ now: MonotonicTime, _ patience: Duration) -> Bool {
+        self.phase == .ready && self.tail.isInFleet && self.session.inFlightByteCount == 0
+            && (self.tail.isAwaitingStorage || self.session.isSealing) && now - self.lastAdvance > patience
+    }
+
     /// Whether a run that ends by itself has to wait for the fleet's store.
     mutating func mustAwaitStorage(_ now: MonotonicTime) -> Bool {
         guard self.tail.isInFleet, self.tail.isAwaitingStorage || self.session.isSealing else {

@@ -403,7 +403,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 lineCount: lineCount, wireByteCount: 0, checksum: 0)
             self.shipBatch(of: stream, header, buffer)
         case .skip(let range):
-            if range.reason != .held, range.reason != .elsewhere { self.summary.skippedByteCount += Int(range.byteCount) }
+            if range.isGivenUp { self.summary.skippedByteCount += Int(range.byteCount) }
             self.perform(self.session.skip(number, range))
         case .sealed(let length):
             self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))

@@ -143,6 +143,14 @@ package struct SkippedRange: Hashable, Sendable {
     }
 
     package var end: StreamOffset { StreamOffset(self.offset.rawValue + self.byteCount) }
+
+    /// Whether nobody gets the bytes: with the other reasons another stream or receiver has them.
+    package var isGivenUp: Bool {
+        switch self.reason {
+        case .tooLong, .tornTail, .truncated: true
+        case .held, .elsewhere: false
+        }
+    }
 }
 
 /// 128 bits with a text of 32 lower-case hexadecimal digits.

@@ -37,9 +37,11 @@ package final class Place: Sendable {
 
     package var spool: String { "\(self.path)/spool" }
 
+    static func newSocket() -> Int32 { socket(AF_INET, streamSocket, 0) }
+
     /// A bound socket of any port, which others may bind as long as none listens.
     static func boundSocket() -> (file: Int32, port: Int) {
-        let file = socket(AF_INET, streamSocket, 0)
+        let file = Self.newSocket()
         var isShared: Int32 = 1
         setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &isShared, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()

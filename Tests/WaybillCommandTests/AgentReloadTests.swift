@@ -30,6 +30,7 @@ import WaybillTail
         case "batch_kib": new.batchByteCountMax += 1 << 10
         case "batch_lines": new.tailLimits.batchLineCountMax += 1
         case "linger_ms": new.linger += .milliseconds(1)
+        case "max_connection_age": new.connectionAgeMax += .seconds(1)
         case "drain_seconds": new.drainPatience += .seconds(1)
         case "keep.hours": new.keep.ageMax = .seconds(3600)
         case "keep.gib": new.keep.byteCountMax = 1 << 30
@@ -65,7 +66,7 @@ import WaybillTail
         let keys: Set = [
             "name", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compressionLevel",
             "compressionThreadCount", "batchByteCountMax", "linger", "drainPatience", "tailLimits", "metrics",
-            "statusSocket", "statusTokenFile",
+            "statusSocket", "statusTokenFile", "connectionAgeMax",
         ]
         let others: Set = [
             // From other options, the environment, or another file that a reload reads too.

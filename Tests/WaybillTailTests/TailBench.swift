@@ -30,6 +30,8 @@ final class TailBench<Files: FileSystem> {
     var liesAbout: Set<String> = []
     /// What the receiver holds from before it knew principals, by stream id.
     var ownerless: [String: [UInt8]] = [:]
+    /// What `OPEN` said that the fleet has, one by one.
+    var claimed: [Int] = []
     /// Streams of which the receiver's proof did not agree.
     var disputed: [String] = []
     /// Streams that are not asked for again before a minute has passed, or another connection begins.
@@ -104,7 +106,7 @@ final class TailBench<Files: FileSystem> {
         self.hasMet = true
         let now = self.now
         let meeting = try self.withTail { [receiver] in
-            try $0.receiverMet(receiver.identity, at: receiver.address, now)
+            try $0.receiverMet(receiver.identity, at: receiver.address, of: receiver.fleet, now)
         }
         self.takeNotices()
         return meeting
@@ -252,7 +254,11 @@ final class TailBench<Files: FileSystem> {
         switch read {
         case .nothing: break
         case .unpositioned:
-            self.answerOpen(key, id)
+            let claim = self.withTail { $0.storedClaim(key) }
+            // A file that was rewritten may have ended its stream, or got another id.
+            guard self.withTail({ $0.contains(key) }) else { return }
+            if let from = claim.from { self.claimed.append(Int(from.rawValue)) }
+            self.answerOpen(key, self.withTail { $0.id(of: key) }.description, claim)
         case .batch(let offset, let count, let lineCount, let isFinal):
             let bytes = Array(self.buffer[..<count])
             let lineFeeds = bytes.count { $0 == 0x0A }
@@ -379,6 +385,13 @@ final class TailBench<Files: FileSystem> {
         return offsets
     }
 
+    /// The receiver says that the fleet has stored a stream up to `offset`.
+    func store(_ id: String, upTo offset: Int) {
+        self.withTail { tail in
+            for key in tail.streams where tail.id(of: key).description == id { tail.stored(key, upTo: offset) }
+        }
+    }
+
     // MARK: What arrived
 
     /// What the receiver holds, stream by stream, in the order in which they were opened.
@@ -401,6 +414,8 @@ struct BenchReceiver {
     var incarnation: Incarnation
     var starts: [ReceiverStart]
     var end: UInt64 = 0
+    /// The fleet that it belongs to.
+    var fleet: String?
     private var startCount: UInt64 = 0
 
     init(name: String) {

@@ -16,7 +16,7 @@ import zlib
 from .wire import (
     ERR_CODES, FROM_AGENT, LIMITS, START_MAX, TAIL_MAX, Closed, Connection, Refused, address, digest, inflate_batch)
 
-NAME, WINDOW = "waybill.py", 8 << 20
+WINDOW = 8 << 20
 
 
 @dataclasses.dataclass
@@ -32,6 +32,7 @@ class Stream:
     ended: bool = False
     pieces: list = dataclasses.field(default_factory=list)
     owner: object = None
+    skips: list = dataclasses.field(default_factory=list)
 
     def proof(self):
         """Section 8, of a stream of which all is durable."""
@@ -101,12 +102,20 @@ class Store:
                 opened.flush()
                 os.fsync(file)
             stream.pieces = []
+            self.note_skips(stream)
             tail = base64.b64encode(stream.tail).decode() or "-"
             texts.append(f"{stream.id} {stream.offset} {stream.file_bytes} {int(stream.sealed)} {tail}")
         self.sync_names()
         self.append(texts)
         for stream in streams:
             stream.durable = stream.offset
+
+    def note_skips(self, stream):
+        """`skips.log`: what agents skipped, for people and tests."""
+        if stream.skips:
+            with open(self.directory / "skips.log", "a", encoding="ascii") as log:
+                log.writelines(f"{stream.id} {start} {end} {reason}\n" for start, end, reason in stream.skips)
+        stream.skips = []
 
     def sync_names(self):
         folder = os.open(self.directory, os.O_RDONLY)
@@ -119,6 +128,13 @@ class Receiver:
 
     def __init__(self, options):
         self.options, self.store, self.lock, self.agents = options, Store(options.directory), threading.Lock(), {}
+
+    def stored(self):
+        """How far the log is in the fleet's store: whoever started this receiver says so in a file."""
+        with contextlib.suppress(OSError, ValueError):
+            text = pathlib.Path(self.options.stored).read_text(encoding="ascii").strip()
+            return self.store.end if text == "all" else int(text)
+        return 0
 
     def run(self):
         listener = socket.create_server(address(self.options.listen))
@@ -135,6 +151,8 @@ class Session:
         self.connection = Connection(connected, FROM_AGENT)
         self.agent = self.instance = None
         self.numbers, self.changed, self.answers, self.pending = {}, {}, [], 0
+        # Of a fleet, by number: what OPEN said to be stored, and [end, offset] of the state waited for and the newest.
+        self.fleet, self.claims, self.debts = receiver.options.fleet, {}, {}
 
     def run(self):
         try:
@@ -186,14 +204,20 @@ class Session:
         starts = self.store.starts[-START_MAX:]
         with self.receiver.lock:
             end = self.store.end
+        name = self.receiver.options.name
+        fleet = {"fleet": self.fleet, "level": "stored"} if self.fleet else {"level": "durable"}
         self.connection.send(
-            "READY", protocol=1, receiver=NAME, incarnation=self.store.incarnation, start=starts[-1][0], end=end,
-            starts=starts, id=f"{NAME}~{self.store.incarnation}", level="durable", limits=LIMITS, window=WINDOW,
+            "READY", protocol=1, receiver=name, incarnation=self.store.incarnation, start=starts[-1][0], end=end,
+            starts=starts, id=f"{name}~{self.store.incarnation}", **fleet, limits=LIMITS, window=WINDOW,
             time=int(time.time() * 1000))
 
     def serve(self):
         """Takes one message; makes what was taken durable and answers when nothing more has come."""
-        message = self.connection.message(time.monotonic() + LIMITS["idle_ms"] / 1000)
+        message, idle = None, time.monotonic() + LIMITS["idle_ms"] / 1000
+        while message is None and time.monotonic() < idle:
+            message = self.connection.message(min(idle, time.monotonic() + 0.05) if self.fleet else idle)
+            if message is None:
+                self.pay_debts()
         if message is None:
             raise Closed("timeout")
         word = message["type"]
@@ -216,12 +240,38 @@ class Session:
         answers, self.answers = self.answers, []
         for word_back, fields in answers:
             self.connection.send(word_back, **fields)
+        self.pay_debts()
         if word == "BYE":
             self.connection.send("BYE")
         return word != "BYE"
 
     def answer(self, word, **fields):
         self.answers.append((word, fields))
+
+    def owe(self, number, offset):
+        """Section 20.1: two states of each stream, the one that is waited for and the newest."""
+        if self.fleet:
+            self.debts[number] = self.debts.get(number, [])[:1] + [(self.store.end, offset)]
+
+    def pay_debts(self):
+        """Says what the store has by now: `SEALED` of a sealed stream, `STORED` of another."""
+        if not self.fleet:
+            return
+        with self.receiver.lock:
+            stored, due = self.receiver.stored(), []
+            for number, states in list(self.debts.items()):
+                told = [state for state in states if state[0] <= stored]
+                self.debts[number] = states[len(told):]
+                if not self.debts[number]:
+                    del self.debts[number]
+                stream, state = self.numbers[number]
+                if told and state in ("ended", "sealing") and not self.debts.get(number):
+                    self.numbers[number][1] = "sealed"
+                    due.append(("SEALED", {"number": number, "end": self.store.end, **stream.proof()}))
+                elif told and state == "open":
+                    due.append(("STORED", {"number": number, "offset": told[-1][1]}))
+        for word, fields in due:
+            self.connection.send(word, **fields)
 
     def commit(self):
         """Makes durable what was taken, then acknowledges it."""
@@ -230,7 +280,10 @@ class Session:
             self.store.commit(mine.values())
         for number, stream in mine.items():
             self.answer("ACK", number=number, offset=stream.durable, end=self.store.end)
-            if stream.sealed:
+            self.owe(number, stream.durable)
+            if stream.sealed and self.fleet:
+                self.numbers[number][1], stream.owner = "sealing", None
+            elif stream.sealed:
                 self.answer("SEALED", number=number, end=self.store.end, **stream.proof())
                 self.numbers[number][1], stream.owner = "sealed", None
         self.changed, self.pending = {}, 0
@@ -249,23 +302,38 @@ class Session:
             raise Closed("limit")
         stream = self.store.streams.setdefault(name, Stream(name))
         self.numbers[number] = [stream, "open"]
+        self.debts.pop(number, None)
+        self.claims[number] = (message.get("from"), message.get("proof"))
         if stream.owner and stream.owner.agent != self.agent:
             return self.refuse(number, stream.durable, "in-use", "another agent ships this stream")
         if stream.offset != stream.durable or stream.pieces:
             self.store.commit([stream])
         self.answer("AT", number=number, offset=stream.durable, end=self.store.end, **stream.proof())
-        if stream.sealed:
+        if stream.durable or stream.sealed:
+            self.owe(number, stream.durable)
+        if stream.sealed and self.fleet:
+            self.numbers[number][1] = "ended"
+        elif stream.sealed:
             self.numbers[number][1] = "sealed"
             self.answer("SEALED", number=number, end=self.store.end, **stream.proof())
         else:
             stream.owner = self
 
+    def is_elsewhere(self, stream, message):
+        end = message["offset"] + message["length"]
+        proof = digest(stream.id, end, bytes.fromhex(message["tail"]))
+        return self.fleet is not None and self.claims[message["number"]] == (end, proof)
+
     def take(self, message, payload):
         number, word = message["number"], message["type"]
         stream, state = self.numbers[number]
+        offset = message["offset"]
+        if state == "ended" and word != "SEAL":
+            return self.refuse(number, offset, "sealed", "the stream was sealed here")
         if state != "open":
             return
-        offset = message["offset"]
+        if word == "SKIP" and message["reason"] == "elsewhere" and not self.is_elsewhere(stream, message):
+            return self.refuse(number, offset, "not-allowed", "OPEN did not say that the fleet has these bytes")
         if stream.owner is not self:
             return self.refuse(number, offset, "in-use", "another connection ships this stream")
         raw = b""
@@ -287,6 +355,7 @@ class Session:
             stream.offset, stream.sealed = end, word == "SEAL"
             stream.ended = message.get("reason") == "torn-tail" or not raw.endswith(b"\n") and word == "BATCH"
             if word == "SKIP":
+                stream.skips.append((offset, end, message["reason"]))
                 stream.tail = bytes.fromhex(message["tail"] or "")
             stream.tail = (stream.tail + raw)[-TAIL_MAX:]
         elif word == "SEAL" or end > stream.offset:

@@ -48,7 +48,7 @@ class Sender:
         self.targets, self.acked, self.refusals, self.paused_until = [options.to], 0, 0, 0
         self.summary = {
             "stream": self.id(0), "size": self.size, "first_at": None, "acked": 0, "sealed": False, "bytes": 0,
-            "lines": 0, "batches": 0, "wire_bytes": 0, "skipped_bytes": 0, "connections": 0, "quarantined": {}}
+            "lines": 0, "batches": 0, "wire_bytes": 0, "skipped_bytes": 0, "connections": 0, "stored": 0, "elsewhere_bytes": 0, "quarantined": {}}
 
     def id(self, incarnation):
         """The id of one incarnation of the file; a client's segment has one."""
@@ -92,7 +92,7 @@ class Sender:
             self.about_connection(ready)
             if ready["type"] != "READY" or ready["protocol"] != 1:
                 raise Closed("no READY of version 1")
-            self.limits, self.window = ready["limits"], ready["window"]
+            self.limits, self.window, self.fleet = ready["limits"], ready["window"], ready.get("fleet")
             self.connection.ping_seconds = self.limits["idle_ms"] / 3000
             self.summary["connections"] += 1
             self.choose()
@@ -123,6 +123,10 @@ class Sender:
                 self.skip(best.opened_at, "held")
         else:
             self.go_on(best or stream)
+        if self.may_claim() and self.sent < self.options.stored:
+            # Section 20.2: the fleet has these bytes, this receiver has not.
+            self.summary["elsewhere_bytes"] += self.options.stored - self.sent
+            self.skip(self.options.stored - self.sent, "elsewhere")
 
     def ask(self, number, name):
         """Opens a stream, as often as it takes; returns it once the receiver has said where it stands."""
@@ -130,7 +134,7 @@ class Sender:
             while time.monotonic() < self.paused_until:
                 self.receive()
             stream = self.streams[number] = Stream(number, name)
-            self.open(stream)
+            self.open(stream, **self.stored_claim(stream))
             if stream.refusal == "prove":
                 # Its owner is who has its bytes; nobody else learns more than its offset.
                 self.open(stream, **self.claim(stream))
@@ -157,6 +161,16 @@ class Sender:
     def claim(self, stream):
         offset = stream.refused_at
         return {"from": offset, "proof": self.digest(stream.id, offset)} if 0 < offset <= self.size else {"from": 0}
+
+    def may_claim(self):
+        return self.options.fleet is not None and self.fleet == self.options.fleet
+
+    def stored_claim(self, stream):
+        """What a former run heard of this fleet; a lie about the bytes is the operator's."""
+        offset = self.options.stored
+        if not self.may_claim() or not 0 < offset <= self.size:
+            return {}
+        return {"from": offset, "by": self.options.stored_by, "proof": self.digest(stream.id, offset)}
 
     def go_on(self, stream):
         if not stream.agrees or stream.sealed_before and stream.opened_at != self.size:
@@ -262,7 +276,12 @@ class Sender:
             if not self.agrees(stream.id, self.size, message):
                 raise GaveUp("the receiver sealed other bytes than this file's under this id")
             stream.state, self.acked = "sealed", self.size
-        elif word != "STORED":
+        elif word == "STORED":
+            if stream.state in ("open", "sealing"):
+                if message["offset"] > max(self.acked, stream.opened_at):
+                    raise Closed("STORED beyond what was acknowledged")
+                self.summary["stored"] = message["offset"]
+        else:
             raise Closed(f"{word} out of place")
 
     def refuse(self, stream, message):

@@ -1,0 +1,193 @@
+"""Agents of a fleet: the program ships to two independent receivers that share a store and know nothing of each other."""
+
+import json
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import SiteTest, until
+from pathlib import Path
+
+PEER = Path(__file__).resolve().parents[2] / "Tools" / "waybill.py"
+FLEET, OTHER = "7d2a40c5e9b1836f04d8fa6e21c97b53", "0c5e9b1836f04d8fa6e21c97b537d2a4"
+
+
+def lines(first, count):
+    return b"".join(b'{"ts":"2026-11-20T09:15:00.000Z","name":"n","line":%d}\n' % (first + k) for k in range(count))
+
+
+class Member:
+    """One receiver of a fleet, and the file by which this test is its uploader."""
+
+    def __init__(self, test, name, fleet=FLEET, listen="127.0.0.1:0"):
+        self.directory, self.stored = test.site.root / name, test.site.root / f"{name}.stored"
+        self.arguments = [
+            sys.executable, "-B", PEER, "receive", "--directory", self.directory, "--name", name, "--fleet", fleet,
+            "--stored", self.stored, "--listen"]
+        self.child, self.address = None, listen
+        self.start()
+        test.addCleanup(self.kill)
+
+    def start(self):
+        self.child = subprocess.Popen(
+            [str(word) for word in [*self.arguments, self.address]], stdout=subprocess.PIPE, text=True)
+        self.address = json.loads(self.child.stdout.readline())["listening"]
+
+    def kill(self):
+        self.child.kill()
+        self.child.wait()
+        self.child.stdout.close()
+
+    def store(self, what):
+        """The store has its log up to a position, or all of it."""
+        part = self.stored.with_suffix(".new")
+        part.write_text(str(what), encoding="ascii")
+        part.rename(self.stored)
+
+    def offsets(self):
+        """How far each stream is durable."""
+        log = (self.directory / "offsets.log").read_text(encoding="ascii").splitlines()
+        return {words[0]: int(words[1]) for words in map(str.split, log) if len(words) > 4}
+
+    def holds(self, count):
+        return sum(self.offsets().values()) >= count
+
+    def end(self):
+        return (self.directory / "offsets.log").stat().st_size
+
+    def bytes(self):
+        """What each stream's batches held, without what was skipped."""
+        return {path.name.removesuffix(".bytes"): path.read_bytes() for path in self.directory.glob("*.bytes")}
+
+    def skips(self):
+        log = self.directory / "skips.log"
+        return [line.split(" ", 1)[1] for line in log.read_text(encoding="ascii").splitlines()] if log.exists() else []
+
+
+class FleetTests(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.site.root / "log"
+        self.folder.mkdir()
+        self.log = self.folder / "a.json"
+
+    def agent(self, *members, state=None, once=False, patience=120):
+        mode = ["--once", "--patience", str(patience)] if once else []
+        receivers = [word for member in members for word in ("--to", member.address)]
+        return self.site.start(
+            "agent", *mode, "--state", state or self.site.state, *receivers, "--name", "web-01", "--glob",
+            self.folder / "*.json", "--env", "prod", "--bundle", "com.example.web", log="agent.log")
+
+    def half_stored(self):
+        """A log whose first lines are stored by one receiver, which has more; returns both, and how long each is."""
+        one = Member(self, "one")
+        stored = lines(0, 100)
+        self.log.write_bytes(stored)
+        agent = self.agent(one)
+        until(lambda: one.holds(len(stored)), 60, "the first lines are durable")
+        one.store(one.end())
+        self.until_registered(f":{len(stored)}:")
+        more = lines(100, 50)
+        with open(self.log, "ab") as log:
+            log.write(more)
+        until(lambda: one.holds(len(stored) + len(more)), 60, "more lines are durable")
+        self.assertEqual(agent.stop(), 0)
+        return one, stored, more
+
+    def until_registered(self, text):
+        """The agent has written what is stored; a registry is durable some time after an answer."""
+        def is_there():
+            registry = self.site.state / "registry.state"
+            return registry.exists() and any(
+                " stored=" in line and text in line.split(" stored=")[1] for line in registry.read_text().splitlines())
+        until(is_there, 60, f"the registry has {text}")
+
+    def test_the_next_receiver_gets_what_is_not_stored(self):
+        """One receiver is lost with its disk: the other gets what was acknowledged there and not stored, and no more."""
+        one, stored, more = self.half_stored()
+        one.kill()
+        two = Member(self, "two")
+        two.store("all")
+        agent = self.agent(one, two, once=True)
+        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+        self.assertEqual(two.skips(), [f"0 {len(stored)} elsewhere"])
+        self.assertEqual(list(two.bytes().values()), [more])
+
+    def test_once_waits_for_the_store(self):
+        """A run ends when what was acknowledged is stored, and not before."""
+        self.log.write_bytes(lines(0, 100))
+        one = Member(self, "one")
+        agent = self.agent(one, once=True)
+        until(lambda: one.holds(self.log.stat().st_size), 60, "the lines are durable")
+        time.sleep(0.3)
+        self.assertTrue(agent.is_running)
+        one.store("all")
+        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+
+    def test_once_ends_when_the_store_takes_nothing(self):
+        """A run that waits for the store longer than its patience says so; everything is sent, and nothing is lost."""
+        self.log.write_bytes(lines(0, 100))
+        one = Member(self, "one")
+        agent = self.agent(one, once=True, patience=2)
+        self.assertEqual(agent.wait(110), 69, agent.log()[-2000:])
+        self.assertIn("the fleet has not stored everything that was sent", agent.log())
+        self.assertTrue(one.holds(self.log.stat().st_size))
+
+    def test_a_lost_registry_sends_everything(self):
+        """Without a registry no receiver is told that bytes are elsewhere."""
+        _, stored, more = self.half_stored()
+        two = Member(self, "two")
+        two.store("all")
+        agent = self.agent(two, state=self.site.root / "another", once=True)
+        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+        self.assertEqual(two.skips(), [])
+        self.assertEqual(list(two.bytes().values()), [stored + more])
+
+    def test_another_fleet_gets_everything(self):
+        """What one fleet has stored is nothing to another; nor to the first, when the agent comes back to it."""
+        _, stored, more = self.half_stored()
+        for name, fleet in ("stranger", OTHER), ("two", FLEET):
+            member = Member(self, name, fleet)
+            member.store("all")
+            agent = self.agent(member, once=True)
+            self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+            self.assertEqual(member.skips(), [])
+            self.assertEqual(list(member.bytes().values()), [stored + more])
+
+    def test_a_log_that_was_rewritten_is_sent_whole(self):
+        """Cut and written again behind the same first line while no agent ran: other bytes are never skipped."""
+        _, stored, _ = self.half_stored()
+        rewritten = stored[:stored.index(b"\n") + 1] + lines(5_000, 300)
+        self.log.write_bytes(rewritten)
+        two = Member(self, "two")
+        two.store("all")
+        agent = self.agent(two, once=True)
+        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+        self.assertEqual(two.skips(), [])
+        self.assertEqual([held for held in two.bytes().values() if held], [rewritten])
+
+    def test_the_independent_agent_skips_what_the_fleet_has(self):
+        """The Python client and receiver: a claim leaves out its bytes in its own stream, and in no other."""
+        one = Member(self, "one")
+        one.store("all")
+        whole = lines(0, 40)
+        self.log.write_bytes(whole)
+
+        def send(stream, *more):
+            result = subprocess.run(
+                [sys.executable, "-B", PEER, "send", "--to", one.address, "--stream", stream, "--env", "prod",
+                 "--bundle", "b", "--format", "ndjson", "--fleet", FLEET, *map(str, more), self.log],
+                check=False, capture_output=True, text=True, timeout=60)
+            return json.loads(result.stdout)
+
+        half = len(lines(0, 20))
+        summary = send("s", "--stored", half)
+        self.assertEqual((summary["sealed"], summary["elsewhere_bytes"], summary["bytes"]), (True, half, len(whole) - half))
+        self.assertEqual(one.skips(), [f"0 {half} elsewhere"])
+        self.assertEqual(one.bytes()["s"], whole[half:])
+        self.assertEqual(send("t")["bytes"], len(whole))
+
+
+if __name__ == "__main__":
+    unittest.main()
