@@ -9,7 +9,7 @@ package import WaybillSystem
 ///     merge/s00/00000000000000000012.wbs
 ///     {"round":12,"merger":"m1","time":1795165200000,"through":1795165140000,"pieces":[{"chain":"a~…","position":0,"bytes":612,"sha256":"…"}],"crc32":"…"}
 ///
-/// Whoever creates the object under the next number decides; every other merger takes the same pieces in the same order,
+/// The first to create the object under the next number decides; every other merger takes the same pieces in the same order,
 /// so that all of them have one journal, one archive and the same parts of exports, byte for byte. Nothing else needs an
 /// agreement: no clock, no lease, no election.
 ///
@@ -36,8 +36,9 @@ package struct MergeRound: Hashable, Sendable {
     package let merger: String
     /// The clock of who created it.
     package let time: WallTime
-    /// Everything that live receivers got before it is in this round or before; days that end by then can be sealed behind
-    /// it. Never less than in the round before.
+    /// Everything that live receivers got before it is in this round or before.
+    ///
+    /// Days that end by then can be sealed behind it. Never less than in the round before.
     package let through: WallTime
     package let pieces: [Piece]
 

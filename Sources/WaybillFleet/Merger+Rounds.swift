@@ -84,7 +84,7 @@ extension Merger {
 
     /// Looks for chains that nobody has named.
     private mutating func discover(_ now: MonotonicTime) throws(MergeFailure) {
-        if let nextDiscovery, now < nextDiscovery { return }
+        if let nextDiscovery, now < nextDiscovery, !self.chains.isEmpty { return }
         var after: String?
         repeat {
             let page = try self.asking { (store) throws(StoreError) in

@@ -12,7 +12,7 @@ package import WaybillSystem
 ///     bucket: merge/s00/<number>.wbs ──▶ its pieces ──▶ MergedStreams ──▶ MergedJournal ──▶ state         apply
 ///
 /// Life of a batch: its piece is named by a round → what the merged journal does not have of its stream is appended, the
-/// frame verbatim, or cut at lines and framed anew → what it has is compared at the same offsets: equal lines are dropped
+/// frame verbatim, or cut at lines and framed again → what it has is compared at the same offsets: equal lines are dropped
 /// and counted, other bytes are kept and counted as conflicts → journal synced → state synced. A crash between the two is
 /// taken back: the journal is cut to where the state says, and the round is taken again.
 ///
@@ -38,7 +38,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         /// After so long without a sign a receiver holds up no seal.
         package var patience = Duration.seconds(1800)
         /// How often chains are looked for.
-        package var discoveryInterval = Duration.seconds(30)
+        package var discoveryInterval = Duration.seconds(10)
 
         package init(name: String, fleet: Incarnation, journalDirectory: String, statePath: String) {
             self.name = name
@@ -217,7 +217,7 @@ package enum MergeFailure: Error, CustomStringConvertible {
         case .disk(let error): error.description
         case .journal(let damage):
             "the merged journal cannot be read from position \(damage.start) to \(damage.end): \(damage.reason). Move "
-                + "the merger's data directory away and start it again: it makes everything anew from the bucket"
+                + "the merger's data directory away and start it again: it makes everything again from the bucket"
         case .foreign(let path):
             "\(path) holds a journal that no merger wrote; give the merger a data directory of its own"
         case .otherFleet(let fleet):

@@ -17,7 +17,7 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
     private let files: Files
     private let store: any ObjectStore
 
-    /// What became of a day's files.
+    /// What was done with a day's files.
     package struct Outcome: Hashable, Sendable {
         package var createdCount = 0
         package var presentCount = 0

@@ -52,6 +52,14 @@ package struct JournalPiece: Hashable, Sendable {
         return bytes
     }
 
+    private static func message(in bytes: UnsafeRawBufferPointer) -> (message: Message, byteCount: Int)? {
+        do throws(WireError) {
+            return try Message.decode(prefixOf: bytes)
+        } catch {
+            return nil
+        }
+    }
+
     /// The last known time of receipt in a piece; `nil` if it has none.
     package static func lastTime(
         in bytes: [UInt8], base: JournalPosition, _ files: some FileSystem
@@ -80,7 +88,7 @@ package struct JournalPiece: Hashable, Sendable {
         var offset = 0
         while offset < bytes.count {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...].prefix(ProtocolLimits.messageByteCountMax))
-            guard let (message, byteCount) = try? Message.decode(prefixOf: rest) else { return nil }
+            guard let (message, byteCount) = Self.message(in: rest) else { return nil }
             switch message {
             case .open: offset += byteCount
             case .mark(let position, _, _) where position + UInt64(byteCount) == UInt64(start.rawValue):

@@ -168,10 +168,17 @@ package struct MergedJournal<Files: FileSystem>: ~Copyable {
         defer { self.files.close(file) }
         let offset = position.rawValue - base.rawValue
         let line = try self.files.bytes(of: file, at: offset, count: 256)
-        let decoded = line.withUnsafeBytes { try? Message.decode(prefixOf: $0) }
-        guard let decoded, case .batch(let header) = decoded.message else { return nil }
+        guard let decoded = Self.message(in: line), case .batch(let header) = decoded.message else { return nil }
         let payload = try self.files.bytes(of: file, at: offset + decoded.byteCount, count: header.wireByteCount)
         return payload.count == header.wireByteCount ? (header, payload) : nil
+    }
+
+    private static func message(in line: [UInt8]) -> (message: Message, byteCount: Int)? {
+        do throws(WireError) {
+            return try line.withBytes { (bytes) throws(WireError) in try Message.decode(prefixOf: bytes) }
+        } catch {
+            return nil
+        }
     }
 
     /// Deletes whole segments that end at or before a position.

@@ -89,7 +89,7 @@ package final class Receiver: Service {
     /// Reads certificates and agents again, after one of their files has changed.
     let onTrustChange: (@Sendable (Receiver) -> Void)?
     private let onListening: (@Sendable (Ports) -> Void)?
-    private let store: StoreAttachment?
+    let store: StoreAttachment?
 
     /// The ports that a receiver listens on, also where port 0 was requested.
     package struct Ports: Sendable {
@@ -363,37 +363,6 @@ package final class Receiver: Service {
         let isLost = self.door.withLock { $0.loss != nil }
         let text = "the journal of this receiver was deleted or moved while it ran; it stops"
         await shared.connections.closeAll(saying: isLost ? .err(.unavailable, text: text) : .bye)
-    }
-
-    // MARK: The bucket
-
-    /// Whether this receiver writes archive and exports.
-    private var projects: Bool { self.store == nil || self.configuration.projections == .all }
-
-    /// Those who must have read the journal before it is deleted.
-    private static func readers(_ configuration: ReceiverConfiguration, _ store: StoreAttachment?) -> Set<String> {
-        let projections = ["archive"] + configuration.exports.map(\.provider.rawValue)
-        guard store != nil else { return Set(projections) }
-        return Set(configuration.projections == .all ? projections + [UploadLoop.name] : [UploadLoop.name])
-    }
-
-    private func startUploading(
-        _ store: StoreAttachment, _ files: POSIXFileSystem, _ feed: JournalFeed, _ conditions: HostConditions,
-        _ clock: any SystemClock
-    ) -> Worker {
-        // A merger waits with its seals for the time that this receiver writes.
-        conditions.marks.set(true, for: UploadLoop.name)
-        let loop = UploadLoop(
-            store, self.configuration, feed: feed,
-            retirement: self.retirement, telemetry: self.telemetry, clock: clock,
-            stored: { [membership = self.configuration.membership] in membership?.advance(to: $0) })
-        let handover = Handover(loop)
-        return Worker(name: "waybill-upload") {
-            handover.take { loop in
-                var loop = loop
-                loop.run(on: files)
-            }
-        }
     }
 
     // MARK: Projections

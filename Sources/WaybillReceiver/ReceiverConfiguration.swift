@@ -22,9 +22,9 @@ package struct ReceiverConfiguration: Sendable {
     package var software = "waybill"
     /// Its name in `READY`, for people; agents know a receiver by its incarnation.
     package var name = ProcessID.hostName
-    /// With a bucket: a piece of the journal goes there when it has so many bytes,
+    /// With a bucket: a piece of the journal goes there when it has so many bytes.
     package var pieceByteCount = 8 << 20
-    /// or when its first byte has waited so long.
+    /// Or when its first byte has waited so long.
     package var pieceInterval = Duration.seconds(2)
     /// Which of archive and exports it writes itself.
     package var projections = ReceiverProjections.all

@@ -280,7 +280,7 @@ package struct FleetLife: ~Copyable {
 
     private mutating func copyReceiver(_ number: Int) {
         let files = self.receivers[number].files
-        let names = (try? files.list("/data/journal"))?.map { "/data/journal/" + $0 } ?? []
+        let names = Self.journalNames(files).map { "/data/journal/" + $0 }
         self.copies[number] = (names + ["/data/state/store.state"]).compactMap { path in
             files.bytes(of: path).map { (path, $0) }
         }
@@ -362,9 +362,18 @@ package struct FleetLife: ~Copyable {
         }
     }
 
+    private static func journalNames(_ files: FaultyFiles) -> [String] {
+        do throws(FileSystemError) {
+            return try files.list("/data/journal")
+        } catch {
+            preconditionFailure("a life's disk has a journal's folder: \(error)")
+        }
+    }
+
     private static func journal(of merging: Merging) -> [UInt8] {
-        let names = (try? merging.files.list("/data/journal"))?.filter { $0.hasSuffix(".journal") }.sorted() ?? []
-        return names.flatMap { Array($0.utf8) + (merging.files.bytes(of: "/data/journal/" + $0) ?? []) }
+        Self.journalNames(merging.files).filter { $0.hasSuffix(".journal") }.sorted().flatMap {
+            Array($0.utf8) + (merging.files.bytes(of: "/data/journal/" + $0) ?? [])
+        }
     }
 
     private mutating func violate(_ text: String) {

@@ -6,15 +6,11 @@ with what was written into the agents' logs, line by line.
 
 import gzip
 import json
-import os
-import pathlib
 import shutil
-import subprocess
-import time
 import unittest
 
 import buckets
-from harness import Site, SiteTest, free_port, patience, run, until
+from harness import Site, SiteTest, free_port, run, until
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET, "AWS_REGION": "us-east-1"}
 DAYS = ["2026-11-18", "2026-11-19"]
@@ -54,7 +50,7 @@ class Fleet:
     def agent(self, name, *arguments):
         logs = self.site.root / f"logs-{name}"
         logs.mkdir(exist_ok=True)
-        receivers = ["--to", *(f"127.0.0.1:{port}" for port in self.ports.values())]
+        receivers = [part for port in self.ports.values() for part in ("--to", f"127.0.0.1:{port}")]
         return self.site.start(
             "agent", "--name", name, "--state", self.site.root / f"agent-{name}", *receivers, "--glob", f"{logs}/*.ndjson",
             "--env", "prod", "--bundle", "com.example.shop", "--time-member", "ts", "--name-member", "name", *arguments,
@@ -86,10 +82,6 @@ class Fleet:
             elif path.name.endswith(".ndjson"):
                 lines += path.read_text().splitlines()
         return lines
-
-    def count_pieces(self):
-        listed = run("store", "ls", "--json", "--store", "s3://events/w", "--endpoint", self.moto.url, env=ENVIRONMENT)
-        return json.loads(listed.stdout)
 
 
 class FleetTests(SiteTest):

@@ -26,7 +26,7 @@ class ContentTests(unittest.TestCase):
         pages = {path.name.removesuffix(".1.gz") for path in (contents() / "usr/share/man/man1").iterdir()}
         shown = run("--help").stdout.decode()
         commands = re.findall(r"^  ([a-z]+) {2,}", shown[shown.index("SUBCOMMANDS"):], re.MULTILINE)
-        self.assertEqual(pages, {"waybill", *(f"waybill-{name}" for name in commands)})
+        self.assertEqual(pages, {"waybill", "waybill-fleet", *(f"waybill-{name}" for name in commands)})
         for name in pages:
             page = contents() / f"usr/share/man/man1/{name}.1.gz"
             result = subprocess.run(
