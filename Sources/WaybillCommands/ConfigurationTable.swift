@@ -16,18 +16,15 @@ enum ConfigurationTable {
     /// Whom the receiver serves, and where.
     @KeyList<ReceiverConfiguration> private static var service: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
-            "data", .text, \.dataDirectory, option: "--data", required: "the data directory",
-            example: "/var/lib/waybill",
+            "data", .text, \.dataDirectory, option: "--data", required: "the data directory", example: "/var/lib/waybill",
             "The data directory; created if it is missing.")
         ConfigurationKey(
             "listen", .address, \.listen, option: "--listen", "The address that agents connect to.")
         ConfigurationKey(
-            "name", .text, \.name, default: "the host's name",
-            example: "collector-1",
+            "name", .text, \.name, default: "the host's name", example: "collector-1",
             "The name that agents see; give each receiver another one.")
         ConfigurationKey(
-            "metrics", .address, optional: \.metrics, option: "--metrics",
-            example: "127.0.0.1:\(UsualPort.receiver)",
+            "metrics", .address, optional: \.metrics, option: "--metrics", example: "127.0.0.1:\(UsualPort.receiver)",
             """
             Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. \
             127.0.0.1:\(UsualPort.receiver).
@@ -42,6 +39,9 @@ enum ConfigurationTable {
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax,
             "Connections that may be open at once; a quarter of them may be silent.")
+        ConfigurationKey(
+            "projections", .choice, \.projections,
+            "With a bucket: write archive and exports here (`all`), or leave them to mergers (`none`).")
         ConfigurationKey(
             "stop_seconds", .duration(0...3600, unit: .seconds(1)), \.stopPatience, unit: "seconds",
             option: "--stop-seconds",
@@ -101,9 +101,6 @@ enum ConfigurationTable {
         ConfigurationKey(
             "seconds", in: "piece", .duration(1...3600, unit: .seconds(1)), \.pieceInterval, unit: "seconds",
             "Or when its first byte has waited so long.")
-        ConfigurationKey(
-            "projections", .choice, \.projections,
-            "With a bucket: write archive and exports here (`all`), or leave them to mergers (`none`).")
         ConfigurationKey(
             "silent_connections", in: "limits", .integer(1...1_000_000), \.quotas.silentConnectionCountMax,
             "Connections of one address that have not said `HELLO`; for one more, the oldest of them ends.")

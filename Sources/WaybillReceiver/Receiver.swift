@@ -110,7 +110,7 @@ package final class Receiver: Service {
         self.onListening = onListening
         self.store = store
         var configuration = configuration
-        configuration.membership = store.map { FleetMembership(fleet: $0.fleet) }
+        if let store { configuration.membership = FleetMembership(fleet: store.fleet) }
         self.configuration = configuration
         self.taken = Lock(configuration)
         self.statusToken = StatusToken(configuration.statusToken)

@@ -17,7 +17,7 @@ package final class LineClient {
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
         address.sin_port = UInt16(port).bigEndian
-        for _ in 0..<60_000 {
+        for _ in 0..<600_000 {
             let file = Place.newSocket()
             let result = withUnsafePointer(to: &address) { pointer in
                 pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {

@@ -6,11 +6,12 @@ with what was written into the agents' logs, line by line.
 
 import gzip
 import json
+import re
 import shutil
 import unittest
 
 import buckets
-from harness import Site, SiteTest, free_port, run, until
+from harness import REPOSITORY, Site, SiteTest, free_port, run, until
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET, "AWS_REGION": "us-east-1"}
 DAYS = ["2026-11-18", "2026-11-19"]
@@ -95,6 +96,16 @@ class FleetTests(SiteTest):
             until(lambda name=name: len(self.fleet.merged(name)) >= len(self.fleet.written), 60, f"{name} has every line")
             lines = self.fleet.merged(name)
             self.assertEqual(sorted(lines), sorted(self.fleet.written), name)
+
+    def test_the_configurations_of_the_page_are_good(self):
+        page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
+        blocks = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "receiver:" in text]
+        self.assertEqual(len(blocks), 2)
+        for number, text in enumerate(blocks):
+            config = self.site.root / f"page-{number}.yaml"
+            config.write_text(text, encoding="utf-8")
+            checked = run("check", config)
+            self.assertEqual(checked.returncode, 0, checked.stdout.decode() + checked.stderr.decode())
 
     def test_every_line_is_merged_once_whatever_is_killed(self):
         receivers = {name: self.fleet.receiver(name) for name in self.fleet.ports}

@@ -337,7 +337,7 @@ class ImageTests(SiteTest):
     def test_it_holds_what_a_container_needs_and_nothing_else(self):
         files = [path.relative_to(image()) for path in image().rglob("*") if not path.is_dir()]
         others = [str(path) for path in files if not re.match(
-            r"usr/bin/waybill(-deliver)?$|.*/ld-linux-.*|usr/share/zoneinfo/|etc/(passwd|group|ssl/certs/ca-certificates.crt)$", str(path))]
+            r"usr/bin/waybill(-deliver|-fleet)?$|.*/ld-linux-.*|usr/share/zoneinfo/|etc/(passwd|group|ssl/certs/ca-certificates.crt)$", str(path))]
         self.assertEqual([path for path in others if not re.search(r"lib\w*[.+-].*so|\.so(\.\d+)*$", path)], [])
         self.assertIn("usr/bin/waybill", map(str, files))
         self.assertEqual([path for path in map(str, files) if path.endswith(("/sh", "/bash"))], [])
