@@ -16,8 +16,8 @@ enum ConfigurationTable {
     /// Whom the receiver serves, and where.
     @KeyList<ReceiverConfiguration> private static var service: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
-            "data", .text, \.dataDirectory, option: "--data", required: "the data directory", example: "/var/lib/waybill",
-            "The data directory; created if it is missing.")
+            "data", .text, \.dataDirectory, option: "--data", required: "the data directory",
+            example: "/var/lib/waybill", "The data directory; created if it is missing.")
         ConfigurationKey(
             "listen", .address, \.listen, option: "--listen", "The address that agents connect to.")
         ConfigurationKey(
