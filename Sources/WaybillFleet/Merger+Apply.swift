@@ -6,17 +6,15 @@ internal import WaybillSystem
 /// What a round's pieces add to the merged journal.
 extension Merger {
     /// Appends what is new in a round's pieces, and makes journal and state durable.
-    mutating func apply(_ round: MergeRound, _ objects: [[UInt8]]) throws(MergeFailure) {
+    mutating func apply(_ round: MergeRound, _ objects: [HeldPiece]) throws(MergeFailure) {
         var work = RoundWork()
         var lines = StateLines()
         for (piece, object) in zip(round.pieces, objects) {
             var chain = self.chains[piece.chain] ?? MergedChain(position: piece.position)
             // What the log says twice is there once.
-            guard piece.position == chain.position,
-                let extent = try self.extent(of: object, startingAt: piece.position)
-            else { continue }
+            guard piece.position == chain.position, let extent = object.extent else { continue }
             do throws(FileSystemError) {
-                try self.apply(object, extent, startingAt: piece.position, &work)
+                try self.apply(object.bytes, extent, startingAt: piece.position, &work)
             } catch {
                 throw .disk(error)
             }
@@ -77,8 +75,7 @@ extension Merger {
                 try self.take(header, of: description, payload, &work)
             case .end: return
             case .damaged:
-                var isFound = try scanner.stepOver()
-                if !isFound { isFound = try scanner.resynchronize() }
+                let isFound = try scanner.stepOverDamage()
                 let end = isFound ? scanner.position : extent.end
                 self.tally.damagedByteCount += end.rawValue - position.rawValue
                 self.journal.beginGroup(at: scanner.receivedAt)

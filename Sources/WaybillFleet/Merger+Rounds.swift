@@ -43,7 +43,7 @@ extension Merger {
     }
 
     private mutating func take(_ round: MergeRound) throws(MergeFailure) -> Step {
-        var objects: [[UInt8]] = []
+        var objects: [HeldPiece] = []
         for piece in round.pieces { objects.append(try self.object(of: piece, in: round)) }
         let before = self.tally
         try self.apply(round, objects)
@@ -51,26 +51,26 @@ extension Merger {
         return .applied(round, self.tally - before)
     }
 
-    private func object(of piece: MergeRound.Piece, in round: MergeRound) throws(MergeFailure) -> [UInt8] {
-        guard let object = try self.object(at: piece.key) else {
+    private func object(of piece: MergeRound.Piece, in round: MergeRound) throws(MergeFailure) -> HeldPiece {
+        guard let object = try self.object(at: piece.key, startingAt: piece.position) else {
             throw .piece(piece, round: round.number, isGone: true)
         }
-        guard object.count == piece.byteCount, Self.sha256(object) == piece.sha256 else {
+        guard object.bytes.count == piece.byteCount, object.sha256 == piece.sha256 else {
             throw .piece(piece, round: round.number, isGone: false)
         }
         return object
     }
 
-    /// An object of the bucket, or `nil`.
-    private func object(at key: String) throws(MergeFailure) -> [UInt8]? {
+    /// A piece of the bucket, or `nil`.
+    private func object(at key: String, startingAt start: JournalPosition) throws(MergeFailure) -> HeldPiece? {
         if let held = self.held[key] { return held }
-        return try self.asking { (store) throws(StoreError) in try store.read(key, nil) }
-    }
-
-    static func sha256(_ bytes: [UInt8]) -> String {
+        guard let bytes = try self.asking({ (store) throws(StoreError) in try store.read(key, nil) }) else {
+            return nil
+        }
         var digest = SHA256Digest()
         bytes.withUnsafeBytes { digest.update($0) }
-        return digest.finish()
+        return HeldPiece(
+            bytes: bytes, sha256: digest.finish(), extent: try self.extent(of: bytes, startingAt: start))
     }
 
     // MARK: Proposing
@@ -135,15 +135,16 @@ extension Merger {
                     let position = positions[chain]
                 else { return candidates }
                 let key = chain.key(of: position)
-                guard let object = try self.object(at: key),
-                    let extent = try self.extent(of: object, startingAt: position)
-                else { continue }
+                guard let object = try self.object(at: key, startingAt: position), let extent = object.extent else {
+                    continue
+                }
                 self.held[key] = object
-                byteCount += object.count
+                byteCount += object.bytes.count
                 candidates.append(
                     Candidate(
                         piece: MergeRound.Piece(
-                            chain: chain, position: position, byteCount: object.count, sha256: Self.sha256(object)),
+                            chain: chain, position: position, byteCount: object.bytes.count,
+                            sha256: object.sha256),
                         lastMark: extent.lastMark))
                 positions[chain] = extent.end
                 next.append(chain)
@@ -166,6 +167,14 @@ extension Merger {
     }
 }
 
+/// A piece that was read, with what is computed of it once.
+struct HeldPiece {
+    let bytes: [UInt8]
+    let sha256: String
+    /// `nil` if the bytes are no piece that begins where their name says.
+    let extent: PieceExtent?
+}
+
 /// How far a piece goes.
 struct PieceExtent {
     let base: JournalPosition
@@ -175,14 +184,14 @@ struct PieceExtent {
 
 extension Merger {
     /// - Returns: `nil` if the bytes are no piece that begins at `start`.
-    func extent(of object: [UInt8], startingAt start: JournalPosition) throws(MergeFailure) -> PieceExtent? {
+    private func extent(of object: [UInt8], startingAt start: JournalPosition) throws(MergeFailure) -> PieceExtent? {
         guard let base = object.withUnsafeBytes({ JournalPiece.base(of: $0, startingAt: start) }),
             base.rawValue + object.count > start.rawValue
         else { return nil }
         do throws(FileSystemError) {
+            var scanner = SegmentScanner(bytes: object, base: base, files: self.files)
             return PieceExtent(
-                base: base, end: JournalPosition(base.rawValue + object.count),
-                lastMark: try JournalPiece.lastTime(in: object, base: base, self.files))
+                base: base, end: JournalPosition(base.rawValue + object.count), lastMark: try scanner.lastTime())
         } catch {
             throw .disk(error)
         }

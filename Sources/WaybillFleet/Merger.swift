@@ -64,7 +64,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     package internal(set) var barriers: [SealBarrier]
     package internal(set) var tally = MergeTally()
     /// Pieces that were read for a round that somebody else decided.
-    var held: [String: [UInt8]] = [:]
+    var held: [String: HeldPiece] = [:]
     /// Chains that no round has named, with the first position that each has.
     var found: [ChainName: JournalPosition] = [:]
     var nextDiscovery: MonotonicTime?

@@ -1,4 +1,5 @@
-internal import WaybillArchive
+internal import WaybillJSON
+internal import WaybillJournal
 package import WaybillStore
 package import WaybillSystem
 
@@ -115,7 +116,7 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         }
         guard let own else { return }
         let present = try self.asking { (store) throws(StoreError) in try store.read(key, nil) }
-        if let present, (DayRevisionNumber.read(present) ?? 0) >= revision { return }
+        if let present, (JSONValue(present)?["revision"]?.count ?? 0) >= revision { return }
         try self.asking { (store) throws(StoreError) in try store.replace(key, ObjectBody(own)) }
     }
 
@@ -142,10 +143,6 @@ extension FileSystem {
     fileprivate func bytes(at path: String, offset: Int, count: Int) throws(FileSystemError) -> [UInt8] {
         let file = try self.open(path, .read)
         defer { self.close(file) }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, count), alignment: 16)
-        defer { buffer.deallocate() }
-        let found = try self.readFully(
-            file, at: offset, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]))
-        return Array(buffer[..<found])
+        return try self.bytes(of: file, at: offset, count: count)
     }
 }

@@ -38,8 +38,7 @@ extension Inspector {
                         .with("wire", header.wireByteCount))
             case .end: return
             case .damaged(let reason):
-                var isFound = try scanner.stepOver()
-                if !isFound { isFound = try scanner.resynchronize() }
+                let isFound = try scanner.stepOverDamage()
                 let end = isFound ? scanner.position : limit
                 let length = end.rawValue - start.rawValue
                 if isFound {

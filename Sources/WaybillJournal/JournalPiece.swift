@@ -45,38 +45,8 @@ package struct JournalPiece: Hashable, Sendable {
         guard count > 0 else { return bytes }
         let file = try files.open(self.path, .read)
         defer { files.close(file) }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
-        defer { buffer.deallocate() }
-        let found = try files.readFully(file, at: self.offset + first, into: buffer)
-        bytes.append(contentsOf: buffer[..<found])
+        bytes += try files.bytes(of: file, at: self.offset + first, count: count)
         return bytes
-    }
-
-    private static func message(in bytes: UnsafeRawBufferPointer) -> (message: Message, byteCount: Int)? {
-        do throws(WireError) {
-            return try Message.decode(prefixOf: bytes)
-        } catch {
-            return nil
-        }
-    }
-
-    /// The last known time of receipt in a piece; `nil` if it has none.
-    package static func lastTime(
-        in bytes: [UInt8], base: JournalPosition, _ files: some FileSystem
-    ) throws(FileSystemError) -> WallTime? {
-        var scanner = SegmentScanner(bytes: bytes, base: base, files: files)
-        scanner.isReadingPayloads = false
-        var last: WallTime?
-        while true {
-            switch try scanner.next() {
-            case .message(.mark):
-                if scanner.receivedAt != .unknown { last = scanner.receivedAt }
-            case .message, .batch: continue
-            case .end: return last
-            case .damaged:
-                guard try scanner.resynchronize() else { return last }
-            }
-        }
     }
 
     /// The position of a piece's first byte, its own head included; `nil` if no whole mark tells it.
@@ -88,7 +58,7 @@ package struct JournalPiece: Hashable, Sendable {
         var offset = 0
         while offset < bytes.count {
             let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...].prefix(ProtocolLimits.messageByteCountMax))
-            guard let (message, byteCount) = Self.message(in: rest) else { return nil }
+            guard let (message, byteCount) = Message.readable(atStartOf: rest) else { return nil }
             switch message {
             case .open: offset += byteCount
             case .mark(let position, _, _) where position + UInt64(byteCount) == UInt64(start.rawValue):
@@ -191,8 +161,7 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
                     continue
                 }
             case .damaged:
-                var isFound = try segment.scanner.stepOver()
-                if !isFound { isFound = try segment.scanner.resynchronize() }
+                let isFound = try segment.scanner.stepOverDamage()
                 segment.hasUncovered = false
                 guard isFound else {
                     // What cannot be read goes with the rest: the reader of the piece names it.
@@ -284,9 +253,7 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
             case .batch: break
             case .end: return nil
             case .damaged:
-                var isFound = try segment.scanner.stepOver()
-                if !isFound { isFound = try segment.scanner.resynchronize() }
-                if !isFound { return nil }
+                guard try segment.scanner.stepOverDamage() else { return nil }
             }
         }
         segment.scanner.isReadingPayloads = true

@@ -83,8 +83,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 segment.scanner.extend(to: limit)
             case .damaged(let reason):
                 // Everything up to the limit is committed, so the rest of a damaged group counts.
-                var isFound = try segment.scanner.stepOver()
-                if !isFound { isFound = try segment.scanner.resynchronize() }
+                let isFound = try segment.scanner.stepOverDamage()
                 let end = isFound ? segment.scanner.position : segment.scanner.limit
                 self.report(JournalDamage(segment: segment.base, start: segment.confirmed, end: end, reason: reason))
                 segment.confirmed = end

@@ -1,4 +1,3 @@
-internal import WaybillProtocol
 package import WaybillSystem
 
 /// The last time of receipt that a journal has; reads while a receiver writes.
@@ -11,17 +10,6 @@ package enum JournalTime {
         else { return nil }
         var scanner = try SegmentScanner(
             segment: segment, in: directory, limit: JournalPosition(segment.rawValue + status.byteCount), files: files)
-        scanner.isReadingPayloads = false
-        var last: WallTime?
-        while true {
-            switch try scanner.next() {
-            case .message(.mark):
-                if scanner.receivedAt != .unknown { last = scanner.receivedAt }
-            case .message, .batch: continue
-            case .end: return last
-            case .damaged:
-                guard try scanner.resynchronize() else { return last }
-            }
-        }
+        return try scanner.lastTime()
     }
 }

@@ -168,17 +168,11 @@ package struct MergedJournal<Files: FileSystem>: ~Copyable {
         defer { self.files.close(file) }
         let offset = position.rawValue - base.rawValue
         let line = try self.files.bytes(of: file, at: offset, count: 256)
-        guard let decoded = Self.message(in: line), case .batch(let header) = decoded.message else { return nil }
+        guard let decoded = line.withBytes({ Message.readable(atStartOf: $0) }),
+            case .batch(let header) = decoded.message
+        else { return nil }
         let payload = try self.files.bytes(of: file, at: offset + decoded.byteCount, count: header.wireByteCount)
         return payload.count == header.wireByteCount ? (header, payload) : nil
-    }
-
-    private static func message(in line: [UInt8]) -> (message: Message, byteCount: Int)? {
-        do throws(WireError) {
-            return try line.withBytes { (bytes) throws(WireError) in try Message.decode(prefixOf: bytes) }
-        } catch {
-            return nil
-        }
     }
 
     /// Deletes whole segments that end at or before a position.
@@ -207,17 +201,6 @@ package enum MergedJournalFailure: Error, CustomStringConvertible {
         case .damaged(let damage):
             "the merged journal cannot be read from position \(damage.start) to \(damage.end): \(damage.reason)"
         }
-    }
-}
-
-extension FileSystem {
-    /// Bytes of an open file; fewer at its end.
-    fileprivate func bytes(of file: FileID, at offset: Int, count: Int) throws(FileSystemError) -> [UInt8] {
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, count), alignment: 16)
-        defer { buffer.deallocate() }
-        let found = try self.readFully(
-            file, at: offset, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]))
-        return Array(buffer[..<found])
     }
 }
 

@@ -212,6 +212,32 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         return true
     }
 
+    /// Resumes behind damage that is known to be in the middle: at the frame after it, or else at a group.
+    ///
+    /// - Returns: whether there is one; if not, the scan does not move.
+    package mutating func stepOverDamage() throws(FileSystemError) -> Bool {
+        if try self.stepOver() { return true }
+        return try self.resynchronize()
+    }
+
+    /// Reads the rest of the segment.
+    ///
+    /// - Returns: the last known time of receipt; `nil` if there is none.
+    package mutating func lastTime() throws(FileSystemError) -> WallTime? {
+        self.isReadingPayloads = false
+        var last: WallTime?
+        while true {
+            switch try self.next() {
+            case .message(.mark):
+                if self.receivedAt != .unknown { last = self.receivedAt }
+            case .message, .batch: continue
+            case .end: return last
+            case .damaged:
+                guard try self.resynchronize() else { return last }
+            }
+        }
+    }
+
     private mutating func distrustUnmarked() {
         self.unverified.merge(self.unmarked) { first, _ in first }
         self.unmarked.removeAll(keepingCapacity: true)
@@ -225,21 +251,13 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         let start = self.offset
         self.offset = offsetBehindDamage
         let window = try self.window(of: ProtocolLimits.messageByteCountMax)
-        guard window.isEmpty || Self.isMessage(window) else {
+        guard window.isEmpty || Message.readable(atStartOf: window) != nil else {
             self.offset = start
             return false
         }
         self.distrustUnmarked()
         self.unmarkedChecksum = 0
         return true
-    }
-
-    private static func isMessage(_ window: UnsafeRawBufferPointer) -> Bool {
-        do throws(WireError) {
-            return try Message.decode(prefixOf: window) != nil
-        } catch {
-            return false
-        }
     }
 
     private mutating func findMark() throws(FileSystemError) -> Bool {
@@ -276,5 +294,16 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             index = found + 1
         }
         return nil
+    }
+}
+
+extension Message {
+    /// The message that bytes begin with; `nil` if they begin with none, or with a part of one.
+    static func readable(atStartOf bytes: UnsafeRawBufferPointer) -> (message: Message, byteCount: Int)? {
+        do throws(WireError) {
+            return try Message.decode(prefixOf: bytes)
+        } catch {
+            return nil
+        }
     }
 }

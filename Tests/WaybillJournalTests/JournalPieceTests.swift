@@ -32,9 +32,7 @@ private struct PieceContent {
             case .end: return
             case .damaged(let reason):
                 self.damages.append(reason)
-                var isFound = try scanner.stepOver()
-                if !isFound { isFound = try scanner.resynchronize() }
-                guard isFound else { return }
+                guard try scanner.stepOverDamage() else { return }
             }
         }
     }

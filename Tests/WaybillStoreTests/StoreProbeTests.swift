@@ -106,15 +106,3 @@ import WaybillTestSupport
         #expect { try FleetFile.read(from: store) } throws: { ($0 as? StoreError)?.kind == .notAllowedHere }
     }
 }
-
-@Suite struct StoreMetricsTests {
-    @Test func `buckets are cumulative, and outcomes are counted`() {
-        var metrics = StoreMetrics()
-        metrics.add(.created, time: .milliseconds(10))
-        metrics.add(.created, time: .milliseconds(30))
-        metrics.add(.failed, time: .seconds(60))
-        #expect(metrics.buckets == [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3])
-        #expect(metrics.count(.created) == 2 && metrics.count(.failed) == 1 && metrics.count(.foreign) == 0)
-        #expect(metrics.total == .milliseconds(60_040))
-    }
-}

@@ -130,7 +130,7 @@ class Receiver:
         self.options, self.store, self.lock, self.agents = options, Store(options.directory), threading.Lock(), {}
 
     def stored(self):
-        """How far the log is in the fleet's store: whoever started this receiver says so in a file."""
+        """How far the log is in the fleet's store: the starter of this receiver says so in a file."""
         with contextlib.suppress(OSError, ValueError):
             text = pathlib.Path(self.options.stored).read_text(encoding="ascii").strip()
             return self.store.end if text == "all" else int(text)
