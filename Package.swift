@@ -148,7 +148,7 @@ let package = Package(
         module(
             "WaybillInspect",
             [
-                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
+                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillJSON",
                 "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
             ]),
 
@@ -175,19 +175,19 @@ let package = Package(
         // The agent's core as a product, for apps that no agent can run beside.
         module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", logging]),
         module(
-            "WaybillReceiver",
-            [
-                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport", "WaybillFleet",
-                "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillProtocol", "WaybillStore",
-                "WaybillSystem",
-                "WaybillTLS", nio, nioPosix, logging, lifecycle,
-            ]),
-        module(
             "WaybillReplay",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
                 "WaybillProtocol", "WaybillSystem",
+            ]),
+        module(
+            "WaybillReceiver",
+            [
+                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport", "WaybillFleet",
+                "WaybillJSON", "WaybillJournal",
+                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillProtocol", "WaybillReplay",
+                "WaybillStore", "WaybillSystem",
+                "WaybillTLS", nio, nioPosix, logging, lifecycle,
             ]),
 
         // Counts over the archive's days; it writes nothing to the data directory and opens no socket.
@@ -213,7 +213,7 @@ let package = Package(
             "WaybillDelivery",
             [
                 "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillMetrics", "WaybillNotices", "WaybillProjection",
+                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillStore",
                 "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
             ]),
 
@@ -262,12 +262,27 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // Other products' requests as lines, and the door that takes them.
+        module(
+            "WaybillIngest",
+            ["WaybillCompression", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
+        .target(name: "CWaybillScript"),
+        .target(
+            name: "WaybillDoor",
+            dependencies: [
+                "CWaybillScript", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillMetrics", "WaybillNotices",
+                "WaybillSpool",
+                "WaybillSystem", "WaybillTLS",
+                lifecycle, logging, nio, nioHTTP, nioPosix,
+            ],
+            exclude: ["Script"], swiftSettings: settings),
+
         // The commands of `waybill`, in one library for its two programs: the small one, and the one with a bucket's client.
         module(
             "WaybillCommands",
             [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent", "WaybillExport",
-                "WaybillFleet",
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillDoor", "WaybillEvent",
+                "WaybillExport", "WaybillFleet", "WaybillIngest",
                 "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
                 "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
                 "WaybillStore",
@@ -284,7 +299,7 @@ let package = Package(
             name: "waybill-deliver",
             dependencies: [
                 "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillMetrics",
-                "WaybillNotices",
+                "WaybillNotices", "WaybillS3", "WaybillStore",
                 "WaybillSystem", arguments, logging,
                 signals,
             ],
@@ -321,12 +336,18 @@ let package = Package(
         tests(
             "WaybillJournalTests",
             ["WaybillJournal", "WaybillCompression", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
+        tests(
+            "WaybillIngestTests",
+            [
+                "WaybillDoor", "WaybillIngest", "WaybillEvent", "WaybillJSON", "WaybillSystem", "WaybillTestSupport",
+            ]),
         tests("WaybillS3Tests", ["WaybillS3", "WaybillStore", "WaybillSystem", nio, nioPosix]),
         tests("WaybillStoreTests", ["WaybillStore", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillFleetTests",
             [
-                "WaybillFleet", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillStore",
+                "WaybillFleet", "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProtocol",
+                "WaybillStore",
                 "WaybillSystem",
                 "WaybillTestSupport",
             ]),
@@ -364,8 +385,9 @@ let package = Package(
         tests(
             "WaybillDeliveryTests",
             [
-                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillMetrics",
-                "WaybillProjection", "WaybillSystem", "WaybillEvent", "WaybillTestSupport",
+                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport",
+                "WaybillMetrics", "WaybillProjection", "WaybillStore", "WaybillSystem", "WaybillEvent",
+                "WaybillTestSupport", "WaybillTesting", logging,
             ]),
         tests(
             "WaybillConsoleTests",
@@ -389,7 +411,8 @@ let package = Package(
             [
                 "WaybillReceiver", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet",
                 "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillServerTestSupport", "WaybillStore", "WaybillSystem", "WaybillTestSupport",
+                "WaybillProtocol", "WaybillReplay", "WaybillServerTestSupport", "WaybillStore", "WaybillSystem",
+                "WaybillTestSupport",
                 "WaybillTesting",
                 "WaybillTLS", logging, nio,
             ]),
@@ -403,9 +426,10 @@ let package = Package(
         tests(
             "WaybillCommandTests",
             [
-                "WaybillCommands", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillCommands", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillFleet",
+                "WaybillJournal",
                 "WaybillLive", "WaybillMetrics", "WaybillProjection",
-                "WaybillReceiver", "WaybillSystem", "WaybillTLS", "WaybillTail",
+                "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTLS", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(

@@ -3,11 +3,17 @@ internal import WaybillSystem
 
 /// Limits how many connections are open at once: for one more, the one that has been silent longest ends.
 package final class ConnectionPlaces: Sendable {
+    private struct Place {
+        let channel: any Channel
+        /// Grows with each connection that comes and each answer.
+        var turn: Int
+        /// It has sent a request, which is not answered.
+        var isBusy = false
+    }
+
     private struct State {
-        /// In the order in which they came.
-        var channels: [any Channel] = []
-        /// Those that have sent a request; they end once it is answered.
-        var busy: Set<ObjectIdentifier> = []
+        var places: [ObjectIdentifier: Place] = [:]
+        var turn = 0
     }
 
     private let state = Lock(State())
@@ -21,12 +27,14 @@ package final class ConnectionPlaces: Sendable {
     package func take(for channel: any Channel) -> Bool {
         let (isAdmitted, silent) = self.state.withLock { state -> (Bool, (any Channel)?) in
             var silent: (any Channel)?
-            if state.channels.count >= self.countMax {
-                let index = state.channels.firstIndex { !state.busy.contains(ObjectIdentifier($0)) }
-                guard let index else { return (false, nil) }
-                silent = state.channels.remove(at: index)
+            if state.places.count >= self.countMax {
+                let oldest = state.places.lazy.filter { !$0.value.isBusy }.min { $0.value.turn < $1.value.turn }
+                guard let oldest else { return (false, nil) }
+                silent = oldest.value.channel
+                state.places[oldest.key] = nil
             }
-            state.channels.append(channel)
+            state.turn += 1
+            state.places[ObjectIdentifier(channel)] = Place(channel: channel, turn: state.turn)
             return (true, silent)
         }
         silent?.close(promise: nil)
@@ -37,13 +45,19 @@ package final class ConnectionPlaces: Sendable {
 
     /// The channel has sent its request.
     package func asked(_ channel: any Channel) {
-        self.state.withLock { _ = $0.busy.insert(ObjectIdentifier(channel)) }
+        self.state.withLock { $0.places[ObjectIdentifier(channel)]?.isBusy = true }
+    }
+
+    /// The channel's request was answered, and it may send another one.
+    package func rested(_ channel: any Channel) {
+        self.state.withLock { state in
+            state.turn += 1
+            state.places[ObjectIdentifier(channel)]?.turn = state.turn
+            state.places[ObjectIdentifier(channel)]?.isBusy = false
+        }
     }
 
     private func leave(_ channel: any Channel) {
-        self.state.withLock { state in
-            state.channels.removeAll { $0 === channel }
-            state.busy.remove(ObjectIdentifier(channel))
-        }
+        self.state.withLock { $0.places[ObjectIdentifier(channel)] = nil }
     }
 }

@@ -1,7 +1,7 @@
 /// A warning or an error of a program, by its identifier.
 ///
 /// Constraints:
-/// - An identifier is `WB` and four digits: 1000 and more for the receiver, 2000 for the agent, 3000 for deliveries,
+/// - An identifier is `WB` and four digits: 1000 and more for the receiver and the door, 2000 for the agent, 3000 for deliveries,
 ///   4000 for what any program may end with. It stays the same for ever, and a retired one is never used again.
 /// - Each has a cause, an effect and a remedy (``text``): `waybill explain WB1203` prints them, and
 ///   `Documentation/messages.md` is made from them.
@@ -56,6 +56,18 @@ package enum Notice: Int, CaseIterable, Sendable {
     case pieceDamaged = 1405
     case publishFailed = 1406
     case publishDiffers = 1407
+    case erasureWaits = 1408
+    case erasedDayRepaired = 1409
+    case checkpointFailed = 1420
+    case piecesKept = 1421
+    case mergerRestored = 1422
+    case agentsDiffer = 1431
+    case restoreLacks = 1441
+    case restoreLeavesOut = 1442
+
+    // The door.
+    case doorFull = 1501
+    case doorFailed = 1502
 
     // The agent: state.
     case registryDamaged = 2001
@@ -110,6 +122,11 @@ package enum Notice: Int, CaseIterable, Sendable {
     case partDamaged = 3008
     case deliveryReloadRefused = 3009
     case environmentWithoutCredentials = 3010
+    case claimsNotAsked = 3011
+    case claimDamaged = 3012
+    case partTakenOver = 3013
+    case partHeldElsewhere = 3014
+    case dayInDoubt = 3015
 
     // What any program may end with.
     case usageWrong = 4001
@@ -148,6 +165,7 @@ package enum Notice: Int, CaseIterable, Sendable {
         .merging(NoticeText.connections) { $1 }
         .merging(NoticeText.projections) { $1 }
         .merging(NoticeText.fleet) { $1 }
+        .merging(NoticeText.ingest) { $1 }
         .merging(NoticeText.agent) { $1 }
         .merging(NoticeText.sources) { $1 }
         .merging(NoticeText.deliveries) { $1 }

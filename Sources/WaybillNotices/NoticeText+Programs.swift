@@ -21,6 +21,17 @@ extension NoticeText {
                 "A replay made a day again of which events had been sent, to a provider that would count them twice.",
             effect: "The day is not sent again.",
             remedy: "Compare both, and use waybill deliver --force if the provider must get it again."),
+        .dayInDoubt: NoticeText(
+            "It is not known whether a day was sent", of: ["day"],
+            cause: """
+                The data directory was restored from the bucket, which has no record of what was sent, and the provider would \
+                count events twice.
+                """,
+            effect: "The day is not sent. Days after the restore are.",
+            remedy: """
+                Look up at the provider up to which day it has the events, and run waybill deliver --sent-before DAY once; or \
+                use --force to send a day in any case.
+                """),
         .partRemade: NoticeText(
             "A part was regenerated while it was delivered", of: ["part"],
             cause: "A replay replaced a part during its delivery.",
@@ -51,6 +62,28 @@ extension NoticeText {
             cause: "An export has parts of an environment for which no credentials are set.",
             effect: "Parts of this environment are not sent. They wait.",
             remedy: "Set the variables that the message names."),
+        .claimsNotAsked: NoticeText(
+            "The bucket does not say who sends which part", of: ["delivery"],
+            cause: "A merger sends a part only when the bucket says that no other one does, and it does not answer.",
+            effect: "Parts wait. Nothing is lost.",
+            remedy: "Do what `detail` says; it is tried again by itself."),
+        .claimDamaged: NoticeText(
+            "A claim cannot be read", of: ["part"],
+            cause: "The object of the bucket that `object` names says who sends the part, and has other bytes.",
+            effect: "The part is not sent. Others are.",
+            remedy:
+                "Find out who changed it. Delete it if it ends in .done; then run waybill deliver --config FILE --take-over damaged."
+        ),
+        .partTakenOver: NoticeText(
+            "Another merger took over a part", of: ["part"],
+            cause: "The part was being sent here, and waybill deliver --take-over gave it to another merger.",
+            effect: "It is not sent further here. What was sent before may be sent again there.",
+            remedy: "None if it was intended. Take over only from a merger that does not run."),
+        .partHeldElsewhere: NoticeText(
+            "Another merger holds parts and does not finish them", of: ["merger"],
+            cause: "The merger `merger` claimed parts and is stopped, lost or refused by the provider.",
+            effect: "These parts are not delivered until it runs again. Others are.",
+            remedy: "Start that merger. If it is gone for good, run `command` on another one."),
     ]
 
     static let programs: [Notice: NoticeText] = [

@@ -1,0 +1,71 @@
+internal import WaybillIngest
+internal import WaybillSystem
+
+/// The one thread that writes: takes all requests that wait, stores them with one sync, and answers them.
+///
+///     event loops ─▶ add ─▶ [ request, request, … ] ─▶ DoorStore.store ─▶ answers, each on its event loop
+///
+/// While a group is synced the next one gathers; so the more wait, the more a sync is shared by.
+final class DoorCommitter: Sendable {
+    struct Waiting: Sendable {
+        let request: DoorRequest
+        let answer: @Sendable (DoorOutcome) -> Void
+    }
+
+    private struct State {
+        var waiting: [Waiting] = []
+        var isStopping = false
+        /// When the thread took its last group; `nil`: it waits.
+        var since: MonotonicTime?
+    }
+
+    private let state = Monitor(State())
+    /// A group that is not done after so long means that the disk does not answer.
+    private static let patience = Duration.seconds(30)
+
+    /// Hands a request to the thread.
+    ///
+    /// - Returns: `false` once it stops.
+    func add(_ waiting: Waiting) -> Bool {
+        self.state.update { state in
+            guard !state.isStopping else { return false }
+            state.waiting.append(waiting)
+            return true
+        }
+    }
+
+    /// What waits is stored, and then the thread ends.
+    func stop() {
+        self.state.update { $0.isStopping = true }
+    }
+
+    /// Whether the thread still works.
+    var isAlive: Bool {
+        self.state.withLock { state in
+            state.since.map { POSIXClock().monotonicTime() - $0 < Self.patience } ?? true
+        }
+    }
+
+    /// The thread's body.
+    func run(_ store: consuming DoorStore<POSIXFileSystem>, _ telemetry: DoorTelemetry, _ manager: ServiceManager) {
+        var store = store
+        let clock = POSIXClock()
+        while true {
+            let group = self.state.wait(until: clock.monotonicTime() + .seconds(5)) { state -> [Waiting]? in
+                if state.waiting.isEmpty { return state.isStopping ? [] : nil }
+                defer { state.waiting = [] }
+                state.since = clock.monotonicTime()
+                return state.waiting
+            }
+            manager.tell(.alive)
+            guard let group else { continue }
+            if group.isEmpty { return }
+            let start = clock.monotonicTime()
+            let outcomes = store.store(group.map(\.request), now: start, wall: clock.wallTime())
+            telemetry.committed(
+                outcomes, took: clock.monotonicTime() - start, reach: store.reach, droppedCount: store.droppedCount)
+            for (waiting, outcome) in zip(group, outcomes) { waiting.answer(outcome) }
+            self.state.withLock { $0.since = nil }
+        }
+    }
+}

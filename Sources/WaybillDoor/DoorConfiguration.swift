@@ -1,0 +1,100 @@
+package import WaybillIngest
+package import WaybillMetrics
+package import WaybillSystem
+package import WaybillTLS
+
+/// How `waybill ingest` runs.
+package struct DoorConfiguration: Sendable {
+    package var listen: NetworkAddress
+    /// The folder of the spools; there is one for each app and environment.
+    package var spool: String
+    /// The folder for events that cannot be lines.
+    package var quarantine: String
+    /// The group that shares the spools with the agent; `nil`: both are one user.
+    package var group: String?
+    package var keys: [DoorKey] = []
+    package var tls: TLSServerConfiguration?
+    package var metrics = MetricsListening(address: nil)
+    /// Proxies whose `X-Forwarded-For` is believed.
+    package var trustedProxies: [AddressRange] = []
+    /// A body, as it arrives and once it is inflated.
+    package var bodyByteCountMax = IngestLimits.bodyByteCountMax
+    /// Bodies that arrive or wait, of all connections.
+    package var memoryByteCountMax = 64 << 20
+    package var connectionCountMax = 20_000
+    /// How long ids are known, so that a repeated request stores nothing.
+    package var repeatDuration = Duration.seconds(600)
+    package var repeatByteCountMax = 64 << 20
+    /// Free space on the spool's file system that is left to others.
+    package var freeByteCountMin = 50 << 20
+    /// A connection without a request.
+    package var idleDuration = Duration.seconds(75)
+    /// From a request's first byte to its last.
+    package var requestDuration = Duration.seconds(30)
+    /// What started this process, and watches it.
+    package var manager = ServiceManager.none
+
+    package init(listen: NetworkAddress, spool: String, quarantine: String) {
+        self.listen = listen
+        self.spool = spool
+        self.quarantine = quarantine
+    }
+}
+
+/// A public write key, and what it allows.
+package struct DoorKey: Hashable, Sendable {
+    package var source: IngestSource
+    /// Origins of pages that may use it, as `https://shop.example.com` or `https://*.example.com`; empty: all.
+    package var origins: [String]
+    /// Beyond that, senders are asked to wait; `nil`: no limit.
+    package var eventRateMax: Int?
+
+    package init(source: IngestSource, origins: [String] = [], eventRateMax: Int? = nil) {
+        self.source = source
+        self.origins = origins
+        self.eventRateMax = eventRateMax
+    }
+
+    /// Whether a page of this origin may use the key.
+    func allows(_ origin: String) -> Bool {
+        self.origins.isEmpty || self.origins.contains { Self.matches(origin, $0) }
+    }
+
+    private static func matches(_ origin: String, _ pattern: String) -> Bool {
+        guard let star = pattern.firstIndex(of: "*") else { return origin == pattern }
+        let (start, end) = (pattern[..<star], pattern[pattern.index(after: star)...])
+        guard origin.utf8.count > start.utf8.count + end.utf8.count, origin.hasPrefix(start), origin.hasSuffix(end)
+        else {
+            return false
+        }
+        // One star is one or more labels of a name, never another port or path.
+        return origin.dropFirst(start.count).dropLast(end.count).utf8.allSatisfy {
+            $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":")
+        }
+    }
+}
+
+/// An address, or a network as `10.0.0.0/8`.
+package struct AddressRange: Hashable, Sendable {
+    private let bytes: [UInt8]
+    private let bitCount: Int
+
+    /// - Returns: `nil` if it is neither.
+    package init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count <= 2, let bytes = AddressBytes.parse(String(parts[0])) else { return nil }
+        let bitCount = parts.count == 2 ? Int(parts[1]) : bytes.count * 8
+        guard let bitCount, (0...(bytes.count * 8)).contains(bitCount) else { return nil }
+        self.bytes = bytes
+        self.bitCount = bitCount
+    }
+
+    package func contains(_ address: String) -> Bool {
+        guard let other = AddressBytes.parse(address), other.count == self.bytes.count else { return false }
+        for bit in stride(from: 0, to: self.bitCount, by: 8) {
+            let mask = UInt8(truncatingIfNeeded: 0xFF00 >> min(8, self.bitCount - bit))
+            if (self.bytes[bit / 8] ^ other[bit / 8]) & mask != 0 { return false }
+        }
+        return true
+    }
+}

@@ -1,0 +1,157 @@
+package import WaybillEvent
+package import WaybillJSON
+package import WaybillSystem
+
+/// Requests of other products' SDKs as lines of Waybill: pure, without a socket, a file or a clock.
+///
+///     method, path ──▶ IngestRoute ──▶ RequestBody (inflated, unwrapped) ──▶ IngestBatch ──▶ numbered lines of a spool
+///                                                                              │
+///                                                                              └──▶ faults, for the quarantine
+///
+/// Life of one event: its request's key names an app and an environment → the dialect finds the events in the body, as
+/// positions in it → each gets an id that is the same at every retry, and a time that the sender's clock does not spoil →
+/// its line is written, without a number, into the batch's buffer; an event that cannot be a line is a fault, and the
+/// others go on → the store gives each line its number.
+///
+/// Memory: a body, its tape (16 bytes for each value), and its lines; all are given back with the request.
+///
+/// - SeeAlso: `Documentation/ingest.md`; vectors in `Protocol/vectors/ingest/`.
+package enum IngestLimits {
+    /// A body as it arrives, and after it was inflated.
+    package static let bodyByteCountMax = 4 << 20
+    /// A line with its LF, as in a spool.
+    package static let lineByteCountMax = 32 << 10
+    /// What the storing thread adds to a line: its beginning with id, writer and number.
+    package static let lineHeadByteCount = 160
+    /// Events of one request.
+    package static let eventCountMax = 20_000
+    /// A correction of clocks that is smaller is noise of the network.
+    package static let clockDifferenceMin: Int64 = 2_000
+}
+
+/// How a request's body is to be read.
+package enum Dialect: String, Hashable, Sendable, CaseIterable {
+    case segment
+    case native
+    case posthog
+    case amplitude
+    case pixel
+}
+
+/// The app that a key stands for.
+package struct IngestSource: Hashable, Sendable {
+    package var key: String
+    package var bundle: String
+    package var environment: DeploymentEnvironment
+    package var dialects: Set<Dialect>
+    package var addressPolicy: AddressPolicy
+
+    package init(
+        key: String, bundle: String, environment: DeploymentEnvironment, dialects: Set<Dialect> = Set(Dialect.allCases),
+        addressPolicy: AddressPolicy = .drop
+    ) {
+        self.key = key
+        self.bundle = bundle
+        self.environment = environment
+        self.dialects = dialects
+        self.addressPolicy = addressPolicy
+    }
+}
+
+/// What happens to the address that a request came from, or that it names.
+package enum AddressPolicy: String, Hashable, Sendable, CaseIterable {
+    case drop
+    /// The network: 24 bits of version 4, 48 of version 6.
+    case truncate
+    case keep
+}
+
+/// Why an event of a request is not a line; also the name of its quarantine file.
+package enum IngestFault: String, Error, Hashable, Sendable, CaseIterable {
+    case notJSON = "not-json"
+    case notAnObject = "not-an-object"
+    case noName = "no-name"
+    /// Neither a user nor an anonymous id.
+    case noPerson = "no-person"
+    case unknownType = "unknown-type"
+    case badTime = "bad-time"
+    case badTraits = "bad-traits"
+    /// Longer than a line may be.
+    case tooLong = "too-long"
+}
+
+/// The lines and faults of a request, while they are made.
+package struct IngestBatch: ~Copyable {
+    package internal(set) var lines: [IngestedEvents.Line] = []
+    package internal(set) var faults: [IngestedEvents.Fault] = []
+    /// Lines one after the other.
+    var json = JSONWriter(capacity: 16 << 10)
+
+    package init() {}
+
+    /// Makes faults point into a body that was read behind a prefix.
+    mutating func moveFaults(by byteCount: Int, within end: Int) {
+        self.faults = self.faults.map { fault in
+            let start = min(end, max(0, fault.range.lowerBound - byteCount))
+            let end = min(end, max(start, fault.range.upperBound - byteCount))
+            return IngestedEvents.Fault(reason: fault.reason, range: start..<end)
+        }
+    }
+
+    package consuming func finish() -> IngestedEvents {
+        IngestedEvents(bytes: Array(self.json.output.bytes), lines: self.lines, faults: self.faults)
+    }
+}
+
+/// What a request's events became.
+package struct IngestedEvents: Sendable {
+    package struct Line: Hashable, Sendable {
+        package let id: UniqueID
+        /// The line in ``IngestedEvents/bytes`` from behind its number, with its LF.
+        package let range: Range<Int>
+    }
+
+    package struct Fault: Hashable, Sendable {
+        package let reason: IngestFault
+        /// The event in the body.
+        package let range: Range<Int>
+    }
+
+    package let bytes: [UInt8]
+    package let lines: [Line]
+    package let faults: [Fault]
+
+    /// Appends `{"v":1,"id":…,"writer":…,"seq":` and the rest of a line.
+    package func append(_ line: Line, number: UInt64, writer: String, to buffer: inout ByteBuilder) {
+        buffer.append("{\"v\":1,\"id\":\"")
+        buffer.append(line.id.text)
+        buffer.append("\",\"writer\":\"")
+        buffer.append(writer)
+        buffer.append("\",\"seq\":")
+        buffer.append(decimal: number)
+        self.bytes[line.range].withUnsafeBytes { buffer.append($0) }
+    }
+}
+
+/// What a dialect knows besides the body.
+package struct IngestContext: Sendable {
+    package var source: IngestSource
+    /// When the request came, milliseconds since 1970.
+    package var receivedAt: Int64
+    /// The sender's address after its source's policy; `nil`: it is dropped.
+    package var address: String?
+    package var userAgent: String?
+    /// What makes the ids of events that bring none.
+    package var generator: SeededGenerator
+
+    package init(
+        source: IngestSource, receivedAt: Int64, address: String? = nil, userAgent: String? = nil,
+        generator: SeededGenerator
+    ) {
+        self.source = source
+        self.receivedAt = receivedAt
+        self.address = address
+        self.userAgent = userAgent
+        self.generator = generator
+    }
+}

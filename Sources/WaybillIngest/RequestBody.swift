@@ -1,0 +1,160 @@
+internal import WaybillCompression
+internal import WaybillJSON
+
+/// The text in a request's body, whatever its SDK wrapped it into.
+///
+///     gzip, zlib or deflate ─▶ `data=` of a form ─▶ base64 ─▶ JSON, or lines of JSON
+///
+/// The bytes decide, not the content type: browsers say `text/plain` so that nothing is asked before, and libraries forget to
+/// name their compression.
+package enum RequestBody {
+    package enum Refusal: Error, Hashable, Sendable {
+        /// More than ``IngestLimits/bodyByteCountMax`` once it is inflated.
+        case tooLarge
+        case notCompressedAsSaid
+        /// A `Content-Encoding` that is not known.
+        case encoding
+    }
+
+    /// - Parameter encoding: the request's `Content-Encoding`, in lower case.
+    package static func inflate(
+        _ body: [UInt8], encoding: String?, byteCountMax: Int = IngestLimits.bodyByteCountMax
+    ) throws(Refusal) -> [UInt8] {
+        switch encoding {
+        case nil, "", "identity", "gzip", "x-gzip", "deflate": break
+        default: throw .encoding
+        }
+        guard let first = body.first, body.count > 1 else { return body }
+        let isGzip = first == 0x1F && body[1] == 0x8B
+        let isZlib = first & 0x0F == 8 && (Int(first) << 8 | Int(body[1])).isMultiple(of: 31)
+        if isGzip || isZlib { return try self.inflate(body, .automatic, byteCountMax) }
+        guard encoding == "deflate" else { return body }
+        return try self.inflate(body, .raw, byteCountMax)
+    }
+
+    private static func inflate(
+        _ body: [UInt8], _ format: GzipInflater.Format, _ byteCountMax: Int
+    ) throws(Refusal) -> [UInt8] {
+        var inflater = GzipInflater(format)
+        var output: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 64 << 10)
+        var start = 0
+        while start < body.count || !inflater.isBetweenMembers {
+            let step: (taken: Int, filled: Int)
+            do throws(InflateError) {
+                step = try body[start...].withUnsafeBufferPointer { (rest) throws(InflateError) in
+                    try piece.withUnsafeMutableBufferPointer { (room) throws(InflateError) in
+                        try inflater.inflate(UnsafeRawBufferPointer(rest), into: UnsafeMutableRawBufferPointer(room))
+                    }
+                }
+            } catch {
+                throw .notCompressedAsSaid
+            }
+            // A stream that ends too soon.
+            guard step.taken + step.filled > 0 else { throw .notCompressedAsSaid }
+            start += step.taken
+            guard output.count + step.filled <= byteCountMax else { throw .tooLarge }
+            output.append(contentsOf: piece[..<step.filled])
+        }
+        return output
+    }
+
+    /// Takes the JSON out of a form or out of base64; anything else stays as it is.
+    package static func unwrap(_ body: [UInt8]) -> [UInt8] {
+        guard let first = body.first(where: { !$0.isBlank }) else { return body }
+        if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") || first == 0xEF { return body }
+        if let value = FormText.value(of: "data", in: body) { return Base64Text.decode(value) ?? value }
+        return Base64Text.decode(body) ?? body
+    }
+}
+
+extension UInt8 {
+    var isBlank: Bool { self == 0x20 || self == 0x0A || self == 0x0D || self == 0x09 }
+}
+
+/// Queries, and the bodies of forms.
+package enum FormText {
+    /// The first value of a name, decoded.
+    package static func value(of name: StaticString, in text: some Collection<UInt8>) -> [UInt8]? {
+        let wanted = name.withUTF8Buffer { Array($0) }
+        for pair in text.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, self.decode(parts[0]) == wanted else { continue }
+            return self.decode(parts[1])
+        }
+        return nil
+    }
+
+    /// Percent signs that begin no escape stay.
+    static func decode(_ text: some Collection<UInt8>) -> [UInt8] {
+        var result: [UInt8] = []
+        var rest = Array(text)[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%"), rest.count >= 2, let high = Self.digit(rest[rest.startIndex]),
+                let low = Self.digit(rest[rest.startIndex + 1])
+            {
+                result.append(high << 4 | low)
+                rest = rest.dropFirst(2)
+            } else {
+                result.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
+            }
+        }
+        return result
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}
+
+/// Base64 as browsers' SDKs write it: either alphabet, with or without padding.
+package enum Base64Text {
+    /// - Returns: `nil` if it is not base64, or empty.
+    package static func decode(_ text: [UInt8]) -> [UInt8]? {
+        var result: [UInt8] = []
+        result.reserveCapacity(text.count / 4 * 3)
+        var word: UInt32 = 0
+        var count = 0
+        var padding = 0
+        for byte in text where !byte.isBlank || byte == 0x20 {
+            if byte == UInt8(ascii: "=") {
+                padding += 1
+                continue
+            }
+            // A blank is a plus that a form's decoding took for one.
+            guard padding == 0, let value = Self.value(byte == 0x20 ? UInt8(ascii: "+") : byte) else { return nil }
+            word = word << 6 | UInt32(value)
+            count += 1
+            guard count.isMultiple(of: 4) else { continue }
+            result.append(UInt8(truncatingIfNeeded: word >> 16))
+            result.append(UInt8(truncatingIfNeeded: word >> 8))
+            result.append(UInt8(truncatingIfNeeded: word))
+            word = 0
+        }
+        switch count % 4 {
+        case 2: result.append(UInt8(truncatingIfNeeded: word >> 4))
+        case 3:
+            result.append(UInt8(truncatingIfNeeded: word >> 10))
+            result.append(UInt8(truncatingIfNeeded: word >> 2))
+        case 1: return nil
+        default: break
+        }
+        return padding <= 2 && !result.isEmpty ? result : nil
+    }
+
+    private static func value(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): byte - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "+"), UInt8(ascii: "-"): 62
+        case UInt8(ascii: "/"), UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,209 @@
+import Testing
+import WaybillDoor
+import WaybillEvent
+import WaybillIngest
+import WaybillSystem
+import WaybillTestSupport
+
+/// Groups of requests on a disk that fails: what was answered is durable, and nothing answered is there twice.
+@Suite struct DoorStoreTests {
+    /// A sender that repeats each request until it is answered, over a disk with faults, deaths and power cuts.
+    private struct Life {
+        var dice: SeededGenerator
+        let files = FaultyFiles()
+        /// Ids of events whose request was answered.
+        var answered: [UniqueID] = []
+        /// Bug: an answer before the sync counts.
+        var trustsUnsynced = false
+
+        mutating func store(now: Int64) -> DoorStore<FaultyFiles> {
+            var store = DoorStore(
+                root: "/spool", quarantine: "/quarantine",
+                sources: [
+                    IngestSource(key: "wk_a0000001", bundle: "com.example.a", environment: .prod),
+                    IngestSource(key: "wk_b0000001", bundle: "com.example.b", environment: .prod),
+                ],
+                window: RepeatWindow(
+                    .seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 1, count: 16),
+                    now: MonotonicTime(nanoseconds: now)),
+                freeByteCountMin: 0, files: self.files, SeededGenerator(seed: self.dice.next()))
+            _ = store.fill(since: 0, now: MonotonicTime(nanoseconds: now))
+            return store
+        }
+
+        /// A request of one to four events, some of them faulty; the ids are of its number.
+        func request(_ number: Int) throws -> DoorRequest {
+            let source = number % 2
+            var events: [String] = []
+            for index in 0...(number % 4) {
+                events.append(
+                    #"{"type":"track","event":"e","messageId":"\#(number)-\#(index)","userId":"u","properties":{"pad":"\#(String(repeating: "x", count: number * 37 % 700))"}}"#
+                )
+            }
+            if number.isMultiple(of: 5) { events.append(#"{"type":"track"}"#) }
+            let body = Array("{\"batch\":[\(events.joined(separator: ","))]}".utf8)
+            var batch = IngestBatch()
+            let context = IngestContext(
+                source: IngestSource(
+                    key: source == 0 ? "wk_a0000001" : "wk_b0000001",
+                    bundle: source == 0 ? "com.example.a" : "com.example.b", environment: .prod),
+                receivedAt: 1_795_165_200_000, generator: SeededGenerator(seed: 1))
+            #expect(IngestReader.read(body, as: .segment, type: nil, context, into: &batch) == .read)
+            return DoorRequest(source: source, dialect: .segment, batch.finish(), body: body)
+        }
+
+        mutating func live(requests count: Int) throws {
+            var now: Int64 = 1_000_000_000
+            var waiting = try (0..<count).map { try self.request($0) }
+            var store = self.store(now: now)
+            self.files.failAtRandom(seed: self.dice.next(), perMille: 30)
+            for step in 0..<400 where !waiting.isEmpty {
+                now += 10_000_000
+                let group = Array(waiting.prefix(Int.random(in: 1...5, using: &self.dice)))
+                let outcomes = store.store(
+                    group, now: MonotonicTime(nanoseconds: now), wall: WallTime(milliseconds: 1_795_165_200_000))
+                var rest: [DoorRequest] = []
+                for (request, outcome) in zip(group, outcomes) {
+                    // An answer is lost now and then: the sender repeats.
+                    let isLost = Int.random(in: 0..<10, using: &self.dice) == 0
+                    if case .stored = outcome {
+                        self.answered += request.events.lines.map(\.id)
+                        if isLost { rest.append(request) }
+                    } else {
+                        if self.trustsUnsynced {
+                            self.answered += request.events.lines.map(\.id)
+                        } else {
+                            rest.append(request)
+                        }
+                    }
+                }
+                waiting = rest + waiting.dropFirst(group.count)
+                guard step % 40 == 39 else { continue }
+                self.files.crash(seed: self.dice.next())
+                self.files.failAtRandom(seed: self.dice.next(), perMille: 30)
+                store = self.store(now: now)
+            }
+            self.files.clearFaults()
+            for request in waiting {
+                let outcome = store.store(
+                    [request], now: MonotonicTime(nanoseconds: now), wall: WallTime(milliseconds: 1_795_165_200_000))
+                guard case .stored = outcome[0] else { continue }
+                self.answered += request.events.lines.map(\.id)
+            }
+            self.files.crash(seed: self.dice.next())
+        }
+
+        /// The ids on the disk, each as often as it is there.
+        func ids() -> [UniqueID: Int] {
+            var ids: [UniqueID: Int] = [:]
+            for folder in ["com.example.a-prod", "com.example.b-prod"] {
+                for name in self.files.names(in: "/spool/\(folder)") where name.hasSuffix(".ndjson") {
+                    let bytes = self.files.bytes(of: "/spool/\(folder)/\(name)") ?? []
+                    // What follows the last LF is torn, and no event.
+                    let whole = bytes[..<((bytes.lastIndex(of: 0x0A) ?? -1) + 1)]
+                    for line in whole.split(separator: 0x0A) {
+                        // What the power took out of the middle of a file that was not synced is no line.
+                        let text = String(decoding: line.dropFirst(13).prefix(36), as: UTF8.self)
+                        if let id = UniqueID(text: text) { ids[id, default: 0] += 1 }
+                    }
+                }
+            }
+            return ids
+        }
+    }
+
+    @Test(arguments: 0..<UInt64(60))
+    func `what was answered survives a power cut`(seed: UInt64) throws {
+        var life = Life(dice: SeededGenerator(seed: seed))
+        try life.live(requests: 40)
+        let ids = life.ids()
+        for id in life.answered { #expect(ids[id] != nil, "\(id.text) was answered and is lost") }
+    }
+
+    @Test func `on a disk that is well a repeated request stores nothing`() throws {
+        var life = Life(dice: SeededGenerator(seed: 1))
+        var store = life.store(now: 0)
+        let requests = try (0..<20).map { try life.request($0) }
+        for _ in 0..<3 {
+            for outcome in store.store(
+                requests, now: MonotonicTime(nanoseconds: 5), wall: WallTime(milliseconds: 1_795_165_200_000))
+            {
+                #expect(outcome.isAnswer)
+            }
+        }
+        // After a death the ids come from the segments.
+        life.files.kill()
+        store = life.store(now: 10)
+        let outcomes = store.store(
+            requests, now: MonotonicTime(nanoseconds: 15), wall: WallTime(milliseconds: 1_795_165_200_000))
+        #expect(outcomes.allSatisfy { $0.storedCount == 0 })
+        let ids = life.ids()
+        #expect(ids.values.allSatisfy { $0 == 1 })
+        #expect(Set(ids.keys) == Set(requests.flatMap { $0.events.lines.map(\.id) }))
+    }
+
+    @Test func `a repeat in the group of an event that was not stored is not answered either`() throws {
+        var life = Life(dice: SeededGenerator(seed: 1))
+        var store = life.store(now: 0)
+        let request = try life.request(0)
+        for verb in [FileVerb.write, .synchronize] {
+            life.files.setFaults { call in call.verb == verb ? .error(28) : nil }
+            let outcomes = store.store(
+                [request, request], now: MonotonicTime(nanoseconds: 1), wall: WallTime(milliseconds: 1_795_165_200_000))
+            #expect(outcomes == [.full, .full])
+            life.files.clearFaults()
+        }
+    }
+
+    @Test func `a line that is torn was not stored`() throws {
+        var life = Life(dice: SeededGenerator(seed: 1))
+        var store = life.store(now: 0)
+        let request = try life.request(0)
+        let wall = WallTime(milliseconds: 1_795_165_200_000)
+        _ = store.store([request], now: MonotonicTime(nanoseconds: 1), wall: wall)
+        let folder = "/spool/com.example.a-prod"
+        let path = try "\(folder)/" + #require(life.files.names(in: folder).first { $0.hasSuffix(".ndjson") })
+        let file = try life.files.open(path, .append)
+        try life.files.truncate(file, to: #require(life.files.bytes(of: path)).count - 1)
+        life.files.close(file)
+        life.files.kill()
+        store = life.store(now: 10)
+        let outcomes = store.store([request], now: MonotonicTime(nanoseconds: 15), wall: wall)
+        #expect(outcomes.map(\.storedCount) == [1])
+    }
+
+    @Test func `an answer before the sync is caught`() throws {
+        let isCaught = try (0..<UInt64(60)).contains { seed in
+            var life = Life(dice: SeededGenerator(seed: seed), trustsUnsynced: true)
+            try life.live(requests: 40)
+            let ids = life.ids()
+            return life.answered.contains { ids[$0] == nil }
+        }
+        #expect(isCaught)
+    }
+
+    @Test func `a full disk is told apart from a failing one`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var copy = life
+        var store = copy.store(now: 0)
+        let request = try life.request(1)
+        for (errno, expected) in [(Int32(28), DoorOutcome.full), (5, .failed)] {
+            life.files.setFaults { call in call.verb == .write ? .error(errno) : nil }
+            #expect(
+                store.store(
+                    [request], now: MonotonicTime(nanoseconds: 1), wall: WallTime(milliseconds: 1_795_165_200_000))
+                    == [expected])
+            life.files.clearFaults()
+        }
+    }
+}
+
+extension DoorOutcome {
+    fileprivate var isAnswer: Bool {
+        if case .stored = self { true } else { false }
+    }
+
+    fileprivate var storedCount: Int {
+        if case .stored(let counts) = self { counts.storedCount } else { 0 }
+    }
+}
