@@ -176,6 +176,8 @@ package struct AgentSummary: Hashable, Sendable {
     package var sealedStreamCount = 0
     /// Bytes, skipped ones included, that receivers reported to hold and that this run did not know they held.
     package var ackedByteCount = 0
+    /// Bytes of files that a fleet's bucket was said to have.
+    package var storedByteCount = 0
     /// Lines that became durable, when lines are counted.
     package var ackedLineCount = 0
     /// Whole lines that are not durable, when lines are counted.

@@ -182,6 +182,9 @@ extension AgentStanding {
             "waybill_agent_acked_bytes_total", .counter, "Bytes of files that receivers acknowledged.",
             self.summary.ackedByteCount)
         page.add(
+            "waybill_agent_stored_bytes_total", .counter, "Bytes of files that a fleet's receivers said to be stored.",
+            self.summary.storedByteCount)
+        page.add(
             "waybill_agent_pending_bytes", .gauge, "Bytes seen in files and not acknowledged, in flight or not.",
             self.pendingByteCount)
         page.add(

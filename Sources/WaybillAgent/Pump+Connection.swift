@@ -137,7 +137,7 @@ extension Pump where Hints: ~Copyable {
         case .stored(let number, let offset):
             guard let stream = self.streams.stream(number) else { return }
             self.lastAdvance = self.clock.monotonicTime()
-            self.tail.stored(stream, upTo: Int(offset.rawValue))
+            self.summary.storedByteCount += self.tail.stored(stream, upTo: Int(offset.rawValue))
         case .note(let counts):
             self.telemetry.quarantined(counts.filter { $0.export == nil })
             self.telemetry.refusedEvents(counts.filter { $0.export != nil })

@@ -148,6 +148,23 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     ///
     /// - Returns: the lock, which is held until it is closed or the process dies.
     package func lock(processID: Int) throws(DataDirectoryError) -> FileID {
+        let isUnfinished: Bool
+        do throws(FileSystemError) {
+            isUnfinished = try RestoreMark.isPresent(in: self.root, self.files)
+        } catch {
+            throw .unusable(error)
+        }
+        guard !isUnfinished else {
+            throw .unusable(
+                FileSystemError(
+                    "open", path: RestoreMark.path(in: self.root), errno: Errno.inUse,
+                    detail: "waybill restore has not finished in this directory; run it again to its end"))
+        }
+        return try self.lockForRestore(processID: processID)
+    }
+
+    /// Takes the lock of a directory whose journal is not complete yet.
+    package func lockForRestore(processID: Int) throws(DataDirectoryError) -> FileID {
         let path = Path.join(self.state, "lock")
         let owner: [UInt8]
         do throws(FileSystemError) {

@@ -10,6 +10,8 @@ import WaybillSystem
 struct AttachedBucket {
     let open: OpenBucket
     let fleet: String
+    /// How often the fleet's days may be sealed; the usual one while the bucket is not reached.
+    private(set) var sealInterval = Duration.seconds(FleetFile.sealSecondsUsual)
 
     /// Opens the bucket and reads its fleet.
     ///
@@ -25,7 +27,9 @@ struct AttachedBucket {
             found = .failure(error)
         }
         switch found {
-        case .success(let file?): self.fleet = file.fleet
+        case .success(let file?):
+            self.fleet = file.fleet
+            self.sealInterval = .seconds(file.sealSeconds)
         case .success(nil):
             open.close()
             Console.end(

@@ -42,6 +42,7 @@ struct CheckCommand: ParsableCommand {
         if let agent = file.agent { parts.append("agent with \(agent.sources.count) sources") }
         if let deliver = file.deliver { parts.append("deliver with \(deliver.deliveries.count) deliveries") }
         if let store = file.store { parts.append("store \(store.url)") }
+        if let ingest = file.ingest { parts.append(ingest.text) }
         print("\(self.file): good: \(parts.joined(separator: ", "))")
     }
 
@@ -58,7 +59,7 @@ struct CheckCommand: ParsableCommand {
             let root = try ConfigurationFile.compose(try ConfigurationFile.contents(of: self.file), hint: "")
             let keys = root.mapping?.compactMap { $0.key.string } ?? []
             return keys.contains("version") && !keys.contains("receiver") && !keys.contains("agent")
-                && !keys.contains("deliver") && !keys.contains("store")
+                && !keys.contains("deliver") && !keys.contains("store") && !keys.contains("ingest")
         } catch {
             return false
         }

@@ -1,5 +1,7 @@
 import ArgumentParser
 import WaybillConsole
+import WaybillFleet
+import WaybillReceiver
 
 struct ConfigurationCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,7 +18,7 @@ struct ConfigurationCommand: ParsableCommand {
     @Flag(help: "Print the reference page (Markdown) instead.")
     var page = false
 
-    @Option(help: "Print the file of a service instead: receiver, agent or deliver.")
+    @Option(help: "Print the file of a service instead: receiver, agent, deliver or merge.")
     var service: ServiceFile?
 
     @Option(help: "Print the section deliver of this file instead, as one line of JSON with every key.")
@@ -41,6 +43,14 @@ struct ConfigurationCommand: ParsableCommand {
             Console.printError("\(path) has no section deliver:; add it, or name another file with --config")
             throw ExitCode.badConfiguration
         }
-        print(String(decoding: deliver.json, as: UTF8.self))
+        let merger = file.receiver?.name ?? ""
+        // Other mergers name it when they take parts over from it.
+        if file.store != nil, !ChainName.isReceiver(merger) {
+            Console.printError(
+                "\(path) has a section store:, so that the mergers of a fleet share the deliveries; it needs the name of "
+                    + "this one: receiver: {name: NAME}, 1 to 64 letters, digits, '.', '_' and '-'")
+            throw ExitCode.badConfiguration
+        }
+        print(String(decoding: deliver.json(store: file.store, merger: merger), as: UTF8.self))
     }
 }

@@ -55,6 +55,7 @@ struct ConfigurationFile {
     var agent: AgentConfiguration?
     var deliver: DeliverConfiguration?
     var store: StoreConfiguration?
+    var ingest: IngestConfiguration?
     var problems: [Problem] = []
     /// The lines of keys, by path.
     private(set) var lines: [String: Int] = [:]
@@ -150,6 +151,10 @@ struct ConfigurationFile {
         if var store = section.section("store") {
             self.store = Self.store(&store)
             section.take(&store)
+        }
+        if var ingest = section.section("ingest") {
+            self.ingest = Self.ingest(&ingest)
+            section.take(&ingest)
         }
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts

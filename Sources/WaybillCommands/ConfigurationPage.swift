@@ -53,6 +53,8 @@ enum ConfigurationPage {
         text += Self.deliver
         text += Self.section("`store`", ConfigurationTable.store.map(\.facts))
         text += Self.store
+        text += Self.section("`ingest`", ConfigurationTable.ingest.map(\.facts))
+        text += Self.section("Each entry of `ingest.keys`", ConfigurationTable.ingestKey.map(\.facts))
         text += "## A sample\n\n```yaml\n\(Self.sample)```\n"
         return text
     }

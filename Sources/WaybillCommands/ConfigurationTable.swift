@@ -96,11 +96,19 @@ enum ConfigurationTable {
             "feed_mib", in: "memory", .integer(1...4096, factor: 1 << 20), \.feedByteCount, unit: "MiB",
             "Memory for stored batches that archive and exports have not read yet; they read the rest from the disk.")
         ConfigurationKey(
-            "mib", in: "piece", .integer(1...64, factor: 1 << 20), \.pieceByteCount, unit: "MiB",
+            "mib", in: "piece", .integer(1...32, factor: 1 << 20), \.pieceByteCount, unit: "MiB",
             "With a bucket (`store`): a piece of the journal goes there when it is so large.")
         ConfigurationKey(
             "seconds", in: "piece", .duration(1...3600, unit: .seconds(1)), \.pieceInterval, unit: "seconds",
             "Or when its first byte has waited so long.")
+        ConfigurationKey(
+            "checkpoint_hours", in: "merge", .duration(0...8760, unit: .seconds(3600)), \.fleetCheckpointInterval,
+            unit: "hours",
+            "Of a merger: a checkpoint goes into the bucket when the last one is so old; 0: wherever days may be sealed."
+        )
+        ConfigurationKey(
+            "pieces_days", in: "merge", .duration(0...36_500, unit: .seconds(86_400)), \.pieceRetention, unit: "days",
+            "Of a merger: pieces and rounds that two checkpoints cover are deleted when they are so old.")
         ConfigurationKey(
             "silent_connections", in: "limits", .integer(1...1_000_000), \.quotas.silentConnectionCountMax,
             "Connections of one address that have not said `HELLO`; for one more, the oldest of them ends.")
@@ -268,6 +276,7 @@ enum ConfigurationTable {
             ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
             ("deliver.deliveries.", Self.delivery.map(\.facts)), ("deliver.", Self.deliver.map(\.facts)),
             ("store.", Self.store.map(\.facts)),
+            ("ingest.keys.", Self.ingestKey.map(\.facts)), ("ingest.", Self.ingest.map(\.facts)),
         ]
         for (prefix, keys) in lists where path.hasPrefix(prefix) {
             if let facts = keys.first(where: { prefix + $0.key == path }) { return facts }

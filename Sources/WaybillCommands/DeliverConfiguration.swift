@@ -1,6 +1,7 @@
 import WaybillEvent
 import WaybillExport
 import WaybillJSON
+import WaybillStore
 import WaybillSystem
 
 /// The section `deliver` of a configuration file: what `waybill deliver --config FILE` runs.
@@ -24,8 +25,24 @@ struct DeliverConfiguration: ConfigurationRoot {
     static var defaults: DeliverConfiguration { DeliverConfiguration() }
 
     /// One line: every value as a text, `none` for a key that is not set.
-    var json: [UInt8] {
+    ///
+    /// - Parameters:
+    ///   - store: the bucket of a fleet whose mergers share the deliveries; `nil` outside a fleet.
+    ///   - merger: the name of this merger.
+    func json(store: StoreConfiguration?, merger: String) -> [UInt8] {
         JSONWriter.object { json in
+            if let store {
+                json.key("store")
+                json.beginObject()
+                json.member("url", store.url)
+                json.member("endpoint", store.endpoint ?? "none")
+                json.member("region", store.region ?? "none")
+                json.member("addressing", store.addressing.rawValue)
+                json.member("checksum", store.checksum.rawValue)
+                json.member("ca", store.authorities ?? "none")
+                json.member("merger", merger)
+                json.endObject()
+            }
             json.member("data", self.dataDirectory)
             json.member("metrics", self.metrics.map { "\($0)" } ?? "none")
             json.member("status_socket", self.statusSocket ?? "none")

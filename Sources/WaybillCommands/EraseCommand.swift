@@ -9,23 +9,29 @@ import WaybillSystem
 struct EraseCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "erase",
-        abstract: "Take one person's events out of a data directory.",
+        abstract: "Take one person's events out of a data directory, or out of a fleet.",
         discussion: """
             Examples:
               waybill erase --data /var/lib/waybill --user u-4711 --dry-run
               waybill erase --data /var/lib/waybill --user u-4711
-              waybill erase --data /var/lib/waybill --anon 0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b
+              waybill erase --config /etc/waybill/merge.yaml --user u-4711
+              waybill erase --store s3://example-events/waybill --anon 0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b
 
-            Stop the receiver first. Archive, quarantine, exports and kept generations are written again without the
-            person's lines and records, and a record in state/erasures keeps these lines out of everything that is read
-            later, also of what arrives. Killed at any point, the same command completes the erasure.
+            With --data, stop the receiver first. Archive, quarantine, exports and kept generations are written again
+            without the person's lines and records, and a record in state/erasures keeps these lines out of everything
+            that is read later, also of what arrives. Killed at any point, the same command completes the erasure.
+
+            With --store or --config it asks the fleet: the request is put into the bucket, and every merger erases at the
+            same place of the fleet's log, without a stop. It may be repeated.
 
             What the journal still holds goes with its retention. Spools and quarantines on other hosts are not reached,
             nor is what a provider received.
             """)
 
-    @Option(help: "A receiver's data directory.")
-    var data: String
+    @Option(help: "A receiver's data directory; with --dry-run also a merger's.")
+    var data: String?
+
+    @OptionGroup var bucket: OptionalBucketOptions
 
     @Option(help: "The user's id, as in the events' user.")
     var user: String?
@@ -38,6 +44,9 @@ struct EraseCommand: ParsableCommand {
 
     func validate() throws {
         _ = try self.person()
+        guard (self.data != nil) != self.bucket.isGiven else {
+            throw ValidationError("name one place: --data DIR of a receiver, or --store or --config of a fleet")
+        }
     }
 
     private func person() throws -> (kind: ErasedPeople.Kind, id: String) {
@@ -50,10 +59,11 @@ struct EraseCommand: ParsableCommand {
 
     func run() throws {
         let person = try self.person()
-        let files = POSIXFileSystem(.data, dataDirectory: self.data)
+        guard let data else { return try self.ask(person.kind, person.id) }
+        let files = POSIXFileSystem(.data, dataDirectory: data)
         do throws(Eraser<POSIXFileSystem>.Failure) {
             var eraser = Eraser(
-                dataDirectory: self.data, person.kind, person.id, isDryRun: self.dryRun, files: files)
+                dataDirectory: data, person.kind, person.id, isDryRun: self.dryRun, files: files)
             let report = try eraser.run(now: POSIXClock().wallTime())
             print(report.json(isDryRun: self.dryRun))
             for sentence in report.sentences(person.kind) { Console.printError(sentence) }
@@ -63,7 +73,7 @@ struct EraseCommand: ParsableCommand {
             case .disk: throw ExitCode.files
             case .data(.unusable): throw ExitCode.files
             case .data(.locked), .underWay, .delivering, .deliveryRuns: throw ExitCode.inUse
-            case .noArchive: throw ExitCode.badInput
+            case .noArchive, .merger, .otherKey: throw ExitCode.badInput
             }
         }
     }

@@ -190,7 +190,7 @@ extension Receiver.Failure {
     var exitCode: ExitCode {
         switch self {
         case .data(.locked): .inUse
-        case .exports, .tls: .badConfiguration
+        case .exports, .tls, .turn: .badConfiguration
         case .data(.unusable), .disk, .listen, .lost, .metrics: .files
         }
     }
@@ -199,6 +199,7 @@ extension Receiver.Failure {
         switch self {
         case .data(.locked): .inUse
         case .exports: .exportsConflict
+        case .turn: .configurationWrong
         case .tls: .tlsUnusable
         case .data(.unusable), .disk: .filesUnusable
         case .listen, .metrics: .addressUnusable

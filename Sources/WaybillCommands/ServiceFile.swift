@@ -7,23 +7,28 @@ import WaybillExport
 ///     #listen: 127.0.0.1:4390                  without the "#" nothing changes
 ///     # name: collector-1                      an example: the file has no words for the default
 enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
-    case receiver, agent, deliver
+    case receiver, agent, deliver, merge, ingest
 
     /// Sections that change something by being there.
     private static let switches = ["tls"]
     /// Where the package's agent ships to, and where it finds the spools of apps.
     private static let values = ["to": "[127.0.0.1:4390]", "spool": "/var/spool/waybill/*"]
+    /// What differs in a merger's section `receiver`.
+    private static let mergerValues = [
+        "data": "/var/lib/waybill-merge", "name": "merger-1", "metrics": "127.0.0.1:\(UsualPort.merger)",
+        "status_socket": "/run/waybill/merge.sock",
+    ]
 
     var text: String {
-        let title = self == .deliver ? "The deliveries' configuration" : "The \(self.rawValue)'s configuration"
         var lines = [
-            "# \(title). Documentation: /usr/share/doc/waybill/Protocol/configuration.md",
+            "# The \(self.owner) configuration. Documentation: /usr/share/doc/waybill/Protocol/configuration.md",
             "#",
             "# \"#key: value\" is a key with its default: remove the \"#\" and change the value.",
             "# \"# key: value\" is an example of what can be set.",
             "# Check your changes: waybill check /etc/waybill/\(self.rawValue).yaml",
-            "\(self.rawValue):",
         ]
+        if self == .merge { return (lines + Self.merger).joined(separator: "\n") + "\n" }
+        lines.append("\(self.rawValue):")
         switch self {
         case .receiver:
             let lists = ["exports", "agents", "agents_file"]
@@ -33,10 +38,7 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
             ]
             lines += Self.example("agents", [ConfigurationTable.agentEntry.map(\.facts)])
             lines += ["  # Or a file of its own with this list:", "  # agents_file: agents.yaml"]
-            lines += ["", "  # The exports to write.", "  #exports: []"]
-            let export = ConfigurationTable.export + ConfigurationTable.options(of: .ga4)
-            let provider = export.map(\.facts).filter { $0.name == "provider" || !$0.isRequiredSometimes }
-            lines += Self.example("exports", [provider])
+            lines += Self.exports
         case .agent:
             lines += Self.keys(ConfigurationTable.agent.map(\.facts), lists: ["sources"])
             lines += ["", "  # What to ship: spools of apps, and other files.", "  sources:"]
@@ -50,12 +52,44 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
             lines += Self.keys(ConfigurationTable.deliver.map(\.facts), lists: ["deliveries"])
             lines += ["", "  # What to send where; credentials never stand in this file.", "  #deliveries: []"]
             lines += Self.example("deliveries", [ConfigurationTable.delivery.map(\.facts)])
+        case .ingest:
+            lines += Self.keys(ConfigurationTable.ingest.map(\.facts), lists: ["keys"])
+            lines += ["", "  # The write keys; without one nobody can send.", "  #keys: []"]
+            lines += Self.example("keys", [ConfigurationTable.ingestKey.map(\.facts)])
+        case .merge: break
         }
         return lines.joined(separator: "\n") + "\n"
     }
 
+    private var owner: String {
+        switch self {
+        case .receiver, .agent: "\(self.rawValue)'s"
+        case .deliver: "deliveries'"
+        case .merge: "merger's"
+        case .ingest: "door's"
+        }
+    }
+
+    private static var exports: [String] {
+        let export = ConfigurationTable.export + ConfigurationTable.options(of: .ga4)
+        let provider = export.map(\.facts).filter { $0.name == "provider" || !$0.isRequiredSometimes }
+        return ["", "  # The exports to write.", "  #exports: []"] + Self.example("exports", [provider])
+    }
+
+    /// A merger has the bucket, and what a receiver writes.
+    private static var merger: [String] {
+        ["store:"] + Self.keys(ConfigurationTable.store.map(\.facts), lists: [])
+            + [
+                "", "# What is written where, in the same words on all mergers of a fleet but for data and name.",
+                "receiver:",
+            ]
+            + Self.keys(ConfigurationTable.merger.map(\.facts), lists: ["exports"], Self.mergerValues) + Self.exports
+    }
+
     /// The keys of a program but for its lists, each with its default.
-    private static func keys(_ keys: [KeyFacts], lists: [String]) -> [String] {
+    ///
+    /// - Parameter examples: values in place of the keys' own.
+    private static func keys(_ keys: [KeyFacts], lists: [String], _ examples: [String: String] = [:]) -> [String] {
         var lines: [String] = []
         var section = ""
         for key in keys where !lists.contains(key.name) {
@@ -67,11 +101,12 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
             let indent = section.isEmpty ? "  " : isExample ? "  #   " : "    "
             lines.append("\(indent)# \(Self.meaning(of: key))")
             if key.isRequired {
-                lines.append("\(indent)\(key.name): \(Self.values[key.name] ?? key.example)")
+                lines.append("\(indent)\(key.name): \(examples[key.name] ?? Self.values[key.name] ?? key.example)")
             } else if let standing = key.standing, !isExample {
                 lines.append("\(indent)#\(key.name): \(key.written(standing))")
             } else {
-                lines.append("\(indent)\(isExample ? "" : "# ")\(key.name): \(key.written(key.example))")
+                let example = key.section.isEmpty ? examples[key.name] ?? key.example : key.example
+                lines.append("\(indent)\(isExample ? "" : "# ")\(key.name): \(key.written(example))")
             }
         }
         return lines

@@ -16,8 +16,8 @@ extension StatusPlace: ExpressibleByArgument {
 struct StatusOptions: ParsableArguments {
     @Argument(
         help: """
-            Receivers, agents and deliveries: the address of their metrics (HOST:PORT), or the path of their socket. \
-            (default: the sockets of the services, else 127.0.0.1:4391, 127.0.0.1:4393 and 127.0.0.1:4394)
+            Receivers, agents, deliveries and mergers: the address of their metrics (HOST:PORT), or the path of their \
+            socket. (default: the sockets of the services, else 127.0.0.1:4391, :4393, :4394 and :4395)
             """)
     var addresses: [StatusPlace] = []
 
@@ -25,7 +25,7 @@ struct StatusOptions: ParsableArguments {
     var tokenFile: String?
 
     /// The sockets that the systemd units make.
-    private static let sockets = ["receiver", "agent", "deliver"].map { "/run/waybill/\($0).sock" }
+    private static let sockets = ["receiver", "agent", "deliver", "merge"].map { "/run/waybill/\($0).sock" }
 
     /// The places to ask, and whether each must answer.
     func places() -> (places: [StatusPlace], areGuessed: Bool) {
@@ -63,7 +63,8 @@ struct StatusAnswer: Sendable {
 
     var failure: String {
         switch self.result {
-        case .success: "its answer is not a status; is it a Waybill receiver, agent or delivery of this version?"
+        case .success:
+            "its answer is not a status; is it a program of Waybill, of this version?"
         case .failure(let failure): failure.description
         }
     }

@@ -29,6 +29,11 @@ struct StatusView {
         case .deliver:
             lines.append(StatusLine(text: "\(HumanText.count(document.lineCount)) events sent"))
             tables = [Self.deliveries(document)]
+        case .merger:
+            lines.append(StatusLine(text: Self.mergerSummary(document, rates)))
+            tables = [
+                Self.missing(document), Self.chains(document), Self.projections(document), Self.disk(document),
+            ]
         }
         for table in tables {
             let rows = table.lines(width: self.width, countMax: self.rowCountMax, by: self.order)
@@ -67,12 +72,21 @@ struct StatusView {
         parts.append("journal \(HumanText.bytes(document.count("journal_end")))")
         let agents = document.count("connected")
         parts.append("\(HumanText.count(agents)) agent\(agents == 1 ? "" : "s")")
-        if let disk = document.json["disk"], let free = document.optionalCount("free", of: disk) {
+        if let store = document.json["store"], store.kind == .object {
+            let seconds = document.count("unstored_seconds", of: store)
             parts.append(
-                "disk \(HumanText.bytes(free)) free of \(HumanText.bytes(document.count("total", of: disk))), "
-                    + "\(HumanText.bytes(document.count("reserve", of: disk))) reserved")
+                "\(HumanText.bytes(document.count("unstored_bytes", of: store))) not in the bucket"
+                    + (seconds > 0 ? " for \(HumanText.seconds(seconds))" : ""))
         }
-        return parts.joined(separator: ", ")
+        return (parts + Self.space(document)).joined(separator: ", ")
+    }
+
+    static func space(_ document: StatusDocument) -> [String] {
+        guard let disk = document.json["disk"], let free = document.optionalCount("free", of: disk) else { return [] }
+        return [
+            "disk \(HumanText.bytes(free)) free of \(HumanText.bytes(document.count("total", of: disk))), "
+                + "\(HumanText.bytes(document.count("reserve", of: disk))) reserved"
+        ]
     }
 
     static func agents(_ document: StatusDocument, _ rates: StatusRates) -> StatusTable {

@@ -28,8 +28,20 @@ struct StoreInitCommand: ParsableCommand {
 
     @OptionGroup var bucket: BucketOptions
 
+    @Option(
+        help:
+            "Seal days where the receivers' time passes a multiple of so many seconds (1 to 86400); fixed for the fleet."
+    )
+    var sealSeconds = FleetFile.sealSecondsUsual
+
     @Flag(help: "Print one line of JSON.")
     var json = false
+
+    func validate() throws {
+        guard FleetFile.sealSecondsRange.contains(self.sealSeconds) else {
+            throw ValidationError("--seal-seconds is a number from 1 to 86400")
+        }
+    }
 
     func run() throws {
         try BucketClient.requireFleetProgram()
@@ -38,7 +50,8 @@ struct StoreInitCommand: ParsableCommand {
         defer { open.close() }
         do {
             let random = try SystemRandom.secretBytes(count: 16)
-            let (file, isNew) = try FleetFile.create(in: open.store, random: random)
+            let (file, isNew) = try FleetFile.create(
+                in: open.store, random: random, sealSeconds: self.sealSeconds)
             if self.json {
                 print(
                     JSONWriter.line { json in
@@ -64,7 +77,8 @@ struct StoreCheckCommand: ParsableCommand {
         abstract: "Try what a fleet needs of a bucket: rights, conditional writes, listings, the clock.",
         discussion: """
             It writes two objects below probe/, and deletes them if it may. A store that overwrites an object which a
-            conditional PUT must keep is unsafe: exit code 78.
+            conditional PUT must keep is unsafe: exit code 78. With --config it also compares agents: with the other
+            receivers', and refuses to have none among those that have it; and it looks for another receiver of the name.
             """)
 
     @OptionGroup var bucket: BucketOptions
@@ -80,6 +94,10 @@ struct StoreCheckCommand: ParsableCommand {
         let id = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
         var probe = StoreProbe(open.store, clock: POSIXClock(), id: id)
         probe.run(race: Self.race)
+        if probe.failure == nil, let config = self.bucket.config {
+            probe.findings += Self.findings(
+                of: try ConfigurationFile.load(config).receiver, in: open.store, now: POSIXClock().wallTime())
+        }
         if self.json {
             self.printJSON(probe, location)
         } else {

@@ -70,8 +70,24 @@ extension ConfigurationFile {
     }
 }
 
-/// Where the store is, on a command line: in a configuration file, with options that take precedence.
+/// Where the store is, on a command line that must name one.
 struct BucketOptions: ParsableArguments {
+    @OptionGroup private var options: OptionalBucketOptions
+
+    var config: String? { self.options.config }
+
+    func validate() throws {
+        guard self.options.isGiven else {
+            throw ValidationError("--store s3://BUCKET/PREFIX is missing (or --config FILE with a section store:)")
+        }
+    }
+
+    /// - Throws: exit code 78 for a file or a location that is wrong.
+    func location() throws -> StoreLocation { try self.options.location() }
+}
+
+/// Where the store is, on a command line: in a configuration file, with options that take precedence.
+struct OptionalBucketOptions: ParsableArguments {
     @Option(help: "A configuration file with a section store:.")
     var config: String?
 
@@ -93,11 +109,7 @@ struct BucketOptions: ParsableArguments {
     @Option(help: .key("store.ca"))
     var ca: String?
 
-    func validate() throws {
-        if self.config == nil, self.store == nil {
-            throw ValidationError("--store s3://BUCKET/PREFIX is missing (or --config FILE with a section store:)")
-        }
-    }
+    var isGiven: Bool { self.config != nil || self.store != nil }
 
     /// - Throws: exit code 78 for a file or a location that is wrong.
     func location() throws -> StoreLocation {

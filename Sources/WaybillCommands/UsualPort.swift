@@ -12,9 +12,17 @@ enum UsualPort {
     static let agent = 4393
     /// Metrics and status of `waybill deliver --config`.
     static let deliver = 4394
+    /// Metrics and status of a fleet's merger.
+    static let merger = 4395
+    /// Where `waybill ingest` takes events.
+    static let ingest = 4380
+    /// Metrics and status of `waybill ingest`.
+    static let ingestMetrics = 4381
 
     /// The addresses at which `waybill status` asks where there are no sockets.
     static var statusAddresses: [NetworkAddress] {
-        [Self.receiver, Self.agent, Self.deliver].map { NetworkAddress(host: "127.0.0.1", port: $0) }
+        [Self.receiver, Self.agent, Self.deliver, Self.merger, Self.ingestMetrics].map {
+            NetworkAddress(host: "127.0.0.1", port: $0)
+        }
     }
 }

@@ -5,7 +5,7 @@ import WaybillExport
 /// `waybill`: one program, one subcommand for each part.
 ///
 ///     waybill receiver … ◀── TCP ── waybill agent …        long-running services
-///     waybill merge, store ── HTTPS ──▶ bucket              a fleet's receivers joined; its bucket: `waybill-fleet`
+///     waybill merge, restore, store ── HTTPS ──▶ bucket              a fleet's receivers joined; its bucket: `waybill-fleet`
 ///     waybill replay, transform                             regenerates exports, or maps events as a filter
 ///     waybill report                                        people, screens, funnels and more, counted over the archive
 ///     waybill requeue                                       set-aside lines, for an agent to ship again
@@ -13,9 +13,11 @@ import WaybillExport
 ///     waybill token                                         a token for agents, and its digest for the receiver
 ///     waybill store                                         a fleet's bucket: `waybill-fleet`
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
+///     waybill ingest ◀── HTTP ── browsers, SDKs            events into spools
 ///     waybill sealed                                        new revisions of sealed days, for whatever takes files
 ///     waybill check, configuration                          a configuration's problems; every key with its default
 ///     waybill status, top ── HTTP, UNIX socket ──▶ …       how receivers and agents are doing
+///     waybill fleet                                         how a fleet is doing: receivers, mergers, what is missing
 ///     waybill clock                                         whether a receiver can trust this host's clock
 ///     waybill live ── HTTP ──▶ browser, waybill tap          events as they arrive, on a page or as lines
 ///     waybill demo                                          the whole pipeline in a minute
@@ -39,10 +41,11 @@ struct WaybillCommand: AsyncParsableCommand {
         subcommands: [
             ReceiverCommand.self, AgentCommand.self, MergeCommand.self, SealCommand.self, SealedCommand.self,
             ReplayCommand.self,
-            RequeueCommand.self, EraseCommand.self,
+            RequeueCommand.self, EraseCommand.self, RestoreCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
-            TapCommand.self, StatusCommand.self, StoreCommand.self, ExplainCommand.self, TopCommand.self,
+            TapCommand.self, StatusCommand.self, StoreCommand.self, FleetCommand.self, IngestCommand.self,
+            ExplainCommand.self, TopCommand.self,
             DemoCommand.self,
             DemoAppCommand.self,
         ])

@@ -71,11 +71,28 @@ package struct GzipInflater: ~Copyable {
     /// Whether all input so far consists of whole members.
     package private(set) var isBetweenMembers = true
 
-    package init() {
+    /// What the bytes are; each is read as members that follow each other.
+    package enum Format: Sendable {
+        case gzip
+        /// Gzip or zlib, as the first bytes say.
+        case automatic
+        /// Deflate without a frame, and without a checksum.
+        case raw
+
+        fileprivate var windowBits: Int32 {
+            switch self {
+            case .gzip: Gzip.windowBits
+            case .automatic: 15 + 32
+            case .raw: -15
+            }
+        }
+    }
+
+    package init(_ format: Format = .gzip) {
         self.stream = .allocate(capacity: 1)
         self.stream.initialize(to: z_stream())
         let status = inflateInit2_(
-            self.stream, Gzip.windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
+            self.stream, format.windowBits, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size))
         precondition(status == Z_OK, "zlib could not start: status \(status) (out of memory or another version)")
     }
 

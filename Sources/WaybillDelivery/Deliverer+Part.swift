@@ -18,13 +18,16 @@ extension Deliverer {
     }
 
     func deliver(_ part: PendingPart) async throws {
-        guard var course = try self.open(part) else { return }
+        guard var course = try self.open(part), let link = try await self.claim(part) else { return }
+        // The bucket may have taken its time.
+        guard try self.isUnchanged(part, course.generation) else { return }
         try self.commit(course)
         let lost = course.delivery.giveUpAnnounced()
         if !lost.isEmpty {
             try self.bury(lost, &course)
             try self.commit(course)
         }
+        if link > 1 { try self.giveUpDoubtful(&course) }
         while true {
             switch course.delivery.next(at: self.clock.monotonicTime()) {
             case .cut(let first):
@@ -33,12 +36,13 @@ extension Deliverer {
                         from: first, recordCountMax: self.rules.recordsPerRequestMax,
                         byteCountMax: self.rules.requestByteCountMax))
             case .send(let attempts):
-                try await self.send(attempts, &course)
+                guard try await self.send(attempts, &course) else { return }
             case .wait(let time):
                 try await self.wait(until: time)
             case .held:
                 return
             case .finished:
+                try await self.publishDone(part, course.delivery.standing)
                 return try self.finish(course)
             case .stop(let reason):
                 throw DeliveryEnded(outcome: .stopped(reason))
@@ -99,6 +103,10 @@ extension Deliverer {
     /// only on demand.
     private func admits(_ part: PendingPart, _ generation: String) throws -> Bool {
         if self.rules.isRepeatableForEver || self.configuration.isForced { return true }
+        if self.isInDoubt(part) {
+            self.noteDoubt(part)
+            return false
+        }
         let remembered = self.state.entries[part.key]
         let known = self.state.entries[part.dayKey].flatMap(DeliveredDay.init(text:))
         let isSame =
@@ -130,13 +138,13 @@ extension Deliverer {
                 metadata: ["part": "\(part.day)/\(part.name)"])
         }
         try course.log.compress(self.configuration.provider.id, part.env, part.manifest.day)
-        try self.files.replace(
-            self.parts.deliveredPath(part.day, part.name), with: Array("\(part.manifest.sha256)\n".utf8))
-        self.parts.setDelivered(part, course.generation)
-        let day = DeliveredDay(generation: course.generation, partCount: self.parts.deliveredCount(of: part.day))
-        try self.state.commit([part.key: String?.none, part.dayKey: day.text])
-        self.report.partCount += 1
         let standing = course.delivery.standing
+        let mark = self.claims.map {
+            Self.mark(
+                merger: $0.merger, sentEventCount: standing.sentEventCount, deadEventCount: standing.deadEventCount)
+        }
+        try self.setDelivered(part, course.generation, mark ?? "")
+        self.report.partCount += 1
         self.logger.info(
             "a part is delivered",
             metadata: [
@@ -145,25 +153,67 @@ extension Deliverer {
             ])
     }
 
+    /// Marks a part as delivered.
+    ///
+    /// - Parameter mark: what follows its SHA-256: in a fleet, who sent it, and counts.
+    func setDelivered(_ part: PendingPart, _ generation: String, _ mark: String) throws(FileSystemError) {
+        try self.files.replace(
+            self.parts.deliveredPath(part.day, part.name), with: Array("\(part.manifest.sha256)\n\(mark)".utf8))
+        self.parts.setDelivered(part, generation)
+        let day = DeliveredDay(generation: generation, partCount: self.parts.deliveredCount(of: part.day))
+        try self.state.commit([part.key: String?.none, part.dayKey: day.text])
+    }
+
     // MARK: Requests
 
-    private func send(_ attempts: [PartDelivery.Attempt], _ course: inout Course) async throws {
+    /// Gives up what a former holder of the part may have sent and what would count twice.
+    ///
+    /// It is known of none of them whether it was sent. Those that are in the dead letters already stay there once.
+    private func giveUpDoubtful(_ course: inout Course) throws {
+        guard self.rules.repetition != .harmless, self.configuration.ambiguity == .skip else { return }
+        var attempts = course.delivery.queued
+        while true {
+            let records = try course.closed.read(RecordSet(attempts.flatMap(\.records.numbers)))
+            let counted = RecordSet(records.filter { self.rules.isCounted($0.content) }.map(\.number))
+            if !counted.isEmpty {
+                for attempt in attempts { course.delivery.giveUp(counted, in: attempt) }
+                let lost = counted.numbers.map {
+                    GivenUpRecord(
+                        number: $0, reason: .ambiguous,
+                        detail: "the part was taken over from another merger, which may have sent it")
+                }
+                try self.bury(lost, &course)
+                try self.commit(course)
+            }
+            attempts = course.delivery.takeQueued(upTo: Self.doubtfulRecordCountMax)
+            if attempts.isEmpty { return }
+        }
+    }
+
+    /// So many records are given up at once.
+    private static var doubtfulRecordCountMax: Int { 1000 }
+
+    /// - Returns: `false` if the part is another merger's now; nothing was sent.
+    private func send(_ attempts: [PartDelivery.Attempt], _ course: inout Course) async throws -> Bool {
         var requests: [[PartRecord]] = []
         for attempt in attempts {
             let records = try course.closed.read(attempt.records)
             let byteCount = records.reduce(0) { $0 + $1.content.count + 1 }
             if records.count > 1, byteCount > self.rules.requestByteCountMax {
-                return course.delivery.halve(attempt)
+                course.delivery.halve(attempt)
+                return true
             }
             let old = self.tooOld(records, course.part)
             if !old.isEmpty {
                 course.delivery.giveUp(RecordSet(old.map(\.number)), in: attempt)
                 try self.bury(old, &course)
-                return try self.commit(course)
+                try self.commit(course)
+                return true
             }
             requests.append(records)
         }
         try await self.keepPace(eventCount: requests.joined().reduce(0) { $0 + $1.eventCount })
+        guard try await self.stillHolds(course.part) else { return false }
         let counted = RecordSet(requests.joined().filter { self.rules.isCounted($0.content) }.map(\.number))
         course.delivery.announce(attempts, counted: counted)
         if !counted.isEmpty { try self.commit(course) }
@@ -172,6 +222,7 @@ extension Deliverer {
             try self.settle(attempts[index], requests[index], answer, &course)
         }
         try self.commit(course)
+        return true
     }
 
     private func settle(

@@ -37,7 +37,13 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     var report = DeliveryReport()
     var lastSettled: MonotonicTime
     var lastFailure = "nothing was answered"
-    private let lock: FileID
+    /// `nil` outside a fleet: then every part is this process's.
+    let claims: DeliveryClaims?
+    var memory = ClaimMemory()
+    /// What may have been sent from the directory that this one replaces.
+    let restored: RestoredDays?
+    /// `nil` while an erasure has the files.
+    private var lock: FileID?
     private let credentials: [DeploymentEnvironment: Credentials]
     private var pace: Pace
     /// When open parts were last logged.
@@ -53,7 +59,8 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     /// Locks the provider's delivery and reads its state.
     package init(
         _ configuration: DeliveryConfiguration, credentials source: CredentialSource, files: Files, clock: Clock,
-        transport: Transport, logger: Logger, observe: (@Sendable (DeliveryReport) -> Void)? = nil,
+        transport: Transport, logger: Logger, claims: DeliveryClaims? = nil,
+        observe: (@Sendable (DeliveryReport) -> Void)? = nil,
         pause: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) throws(DeliveryError) {
         self.configuration = configuration
@@ -64,6 +71,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         self.logger = logger
         self.pause = pause
         self.observe = observe
+        self.claims = claims
         let name = configuration.provider.rawValue
         let data = DataDirectory(root: configuration.dataDirectory, files: files)
         self.parts = ClosedParts(root: Path.join(data.exports, name), files: files)
@@ -74,17 +82,26 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         self.credentials = try Self.credentials(configuration, source)
         let path = data.statePath("deliver-\(name)")
         let isErasing: Bool
-        self.lock = try Self.lock(path + ".lock", export: self.parts.root, data.state, configuration.provider, files)
+        do throws(FileSystemError) {
+            self.restored = try RestoredDays.read(in: data)
+        } catch {
+            throw .disk(error)
+        }
+        if configuration.sentBefore != nil, self.restored == nil {
+            throw .notRestored(dataDirectory: configuration.dataDirectory)
+        }
+        let lock = try Self.lock(path + ".lock", export: self.parts.root, data.state, configuration.provider, files)
+        self.lock = lock
         do throws(FileSystemError) {
             // An erasure takes this lock, so that none begins from here on.
             isErasing = try ErasureLog.isUnderWay(in: data)
             self.state = try StateStore(path: path, files: files)
         } catch {
-            files.close(self.lock)
+            files.close(lock)
             throw .disk(error)
         }
         guard !isErasing else {
-            files.close(self.lock)
+            files.close(lock)
             throw .erasing(dataDirectory: configuration.dataDirectory)
         }
         let recovery = self.state.recovery
@@ -99,7 +116,31 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     }
 
     deinit {
-        self.files.close(self.lock)
+        if let lock { self.files.close(lock) }
+    }
+
+    /// Lets an erasure have the files.
+    func releaseLock() {
+        if let lock { self.files.close(lock) }
+        self.lock = nil
+    }
+
+    /// Goes on after ``releaseLock()``, with what is on the disk now.
+    func retakeLock() throws(DeliveryError) {
+        let data = DataDirectory(root: self.configuration.dataDirectory, files: self.files)
+        let path = data.statePath("deliver-\(self.configuration.provider.rawValue)")
+        self.lock = try Self.lock(
+            path + ".lock", export: self.parts.root, data.state, self.configuration.provider, self.files)
+        let isErasing: Bool
+        do throws(FileSystemError) {
+            isErasing = try ErasureLog.isUnderWay(in: data)
+            self.state = try StateStore(path: path, files: self.files)
+            try self.state.settle()
+        } catch {
+            throw .disk(error)
+        }
+        guard !isErasing else { throw .erasing(dataDirectory: self.configuration.dataDirectory) }
+        self.parts = ClosedParts(root: self.parts.root, files: self.files)
     }
 
     private static func credentials(
@@ -170,12 +211,17 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
             // The state must be on disk before it is used: a process that died may have left it only in the kernel's
             // cache.
             try self.state.settle()
+            try self.prepareClaims()
+            try self.decide()
+            var isChanged = false
             repeat {
                 try await self.deliverPending()
+                isChanged = try await self.makeWay()
+                if isChanged { continue }
                 try self.countOpen(isLast: false)
                 try self.survey()
                 if self.configuration.isFollowing { try await self.rest(Self.scanPause) }
-            } while self.configuration.isFollowing
+            } while self.configuration.isFollowing || isChanged
         } catch let ended as DeliveryEnded {
             self.report.outcome = ended.outcome
         } catch {
@@ -205,6 +251,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if self.observe != nil, !pending.parts.isEmpty { try self.survey() }
         for name in pending.damaged { self.partIsDamaged(name, "its manifest is unreadable") }
         try self.forgetDelivered()
+        self.beginScan(of: pending.parts)
         for part in pending.parts {
             guard self.hasCredentials(part.env) else {
                 if !self.report.envsWithoutCredentials.contains(part.env) {
@@ -212,7 +259,9 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
                 }
                 continue
             }
+            if self.standing(of: part) == nil, try self.erasureWaits() { continue }
             do {
+                guard try await self.mayOpen(part) else { continue }
                 try await self.deliver(part)
             } catch PartError.damaged(let detail) {
                 self.partIsDamaged("\(part.day)/\(part.name)", detail)
@@ -252,7 +301,9 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         self.report.remainingCount = 0
         self.report.heldCount = 0
         var oldest: WallTime?
-        for part in try self.parts.pending(only: self.configuration.env, now: self.clock.wallTime()).parts {
+        let pending = try self.parts.pending(only: self.configuration.env, now: self.clock.wallTime()).parts
+        self.countClaims(of: pending)
+        for part in pending where !self.isElsewhere(part) {
             if let time = part.manifest.oldest { oldest = min(oldest ?? time, time) }
             let standing = self.standing(of: part)
             let held = standing?.held.count ?? 0
@@ -355,6 +406,10 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if Task.isCancelled { throw DeliveryEnded(outcome: .interrupted) }
     }
 
+    func setLastFailure(_ detail: String) {
+        self.lastFailure = detail
+    }
+
     /// Waits for another attempt, unless nothing was settled for too long.
     func wait(until time: MonotonicTime) async throws {
         if !self.configuration.isFollowing, self.lastSettled + self.configuration.patience < time {
@@ -369,7 +424,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         self.report.retryAt = nil
     }
 
-    private func rest(_ duration: Duration) async throws {
+    func rest(_ duration: Duration) async throws {
         guard duration > .zero else { return }
         do {
             try await self.pause(duration)

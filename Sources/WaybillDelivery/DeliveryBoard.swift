@@ -74,6 +74,11 @@ package final class DeliveryBoard: Sendable {
                 json.member("retried", delivery.retriedRequestCount)
                 json.member("waiting", delivery.waitingEventCount)
                 json.member("open", delivery.openRecordCount)
+                if let claims = delivery.claims {
+                    json.member("claimed_parts", claims.claimed)
+                    json.member("elsewhere_parts", claims.elsewhere)
+                    json.member("waiting_parts", claims.waiting)
+                }
                 if let age = delivery.oldestUnsentSeconds(at: now) { json.member("oldest_unsent_s", age) }
                 if let time = delivery.lastSuccess { json.member("last_success", time.milliseconds) }
                 json.member("problems", objects: delivery.problems) { json, problem in
@@ -121,6 +126,18 @@ package final class DeliveryBoard: Sendable {
         }
         page.add("waybill_delivery_open_records", .gauge, "Records of parts that cannot be sent yet.") { family in
             for delivery in all { family.sample(delivery.openRecordCount, [("delivery", delivery.name)]) }
+        }
+        page.add(
+            "waybill_delivery_parts", .gauge, "In a fleet: parts that are not delivered, by which merger sends them."
+        ) { family in
+            for delivery in all {
+                guard let claims = delivery.claims else { continue }
+                for (name, count) in [
+                    ("claimed", claims.claimed), ("elsewhere", claims.elsewhere), ("waiting", claims.waiting),
+                ] {
+                    family.sample(count, [("delivery", delivery.name), ("claim", name)])
+                }
+            }
         }
         page.add(
             "waybill_delivery_oldest_unsent_seconds", .gauge, "Age of the oldest event that is not settled; 0 if none."

@@ -1,5 +1,6 @@
 internal import WaybillEvent
 package import WaybillExport
+internal import WaybillNotices
 package import WaybillSystem
 
 /// How one of a process's deliveries is doing: what it sent since the start, what waits, and what hinders it.
@@ -44,6 +45,10 @@ package struct DeliveryProgress: Hashable, Sendable {
             case providerRefused = "provider-refused"
             /// The provider cannot be reached or asks to wait.
             case providerWaiting = "provider-waiting"
+            /// The bucket does not say which merger sends what.
+            case bucketWaiting = "bucket-waiting"
+            /// Another merger holds parts and does not finish them.
+            case heldElsewhere = "held-elsewhere"
         }
 
         package let code: Code
@@ -167,6 +172,8 @@ package struct DeliveryProgress: Hashable, Sendable {
     /// Events of closed parts that are neither sent nor given up, including those that wait for another day.
     package var waitingEventCount: Int { self.current.remainingCount + self.current.heldCount }
     package var openRecordCount: Int { self.current.openRecordCount + self.current.closingRecordCount }
+    /// Who sends the parts that are not delivered; `nil` outside a fleet.
+    package var claims: ClaimCounts? { self.current.claims }
     package var lastSuccess: WallTime? { self.current.lastSuccess ?? self.ended.lastSuccess }
 
     /// Events that were given up, by reason.
@@ -203,6 +210,30 @@ package struct DeliveryProgress: Hashable, Sendable {
                 .nothingSent,
                 "\(self.current.damagedParts.count) parts are damaged and not sent, \(part) first; waybill replay "
                     + "regenerates them")
+        }
+        if let detail = self.current.claimTrouble {
+            add(.bucketWaiting, "\(detail); parts wait until the bucket says who sends them, and nothing is lost")
+        }
+        if let claims = self.current.claims {
+            if claims.damaged > 0 {
+                add(
+                    .nothingSent,
+                    "the claims of \(claims.damaged) parts cannot be read (\(Notice.claimDamaged.id)); find out who changed "
+                        + "the bucket, then run waybill deliver --config FILE --take-over \(PartClaim.damagedName)")
+            }
+            for held in claims.overdue {
+                add(
+                    .heldElsewhere,
+                    "the merger \(held.merger) holds \(held.partCount) parts for \(held.seconds / 60) min and does not finish "
+                        + "them; start it, or if it is gone for good: waybill deliver --config FILE --take-over "
+                        + held.merger)
+            }
+        }
+        if let day = self.current.doubtfulDays.first {
+            add(
+                .nothingSent,
+                "\(self.current.doubtfulDays.count) days may have been sent before the directory was restored, \(day) "
+                    + "first; waybill deliver --sent-before decides")
         }
         if let day = self.current.remadeDays.first {
             add(

@@ -17,6 +17,8 @@ package struct DeliveryConfiguration: Hashable, Sendable {
     package var eventsPerSecond: Double?
     /// Also deliver days that were regenerated after some of their events were sent.
     package var isForced = false
+    /// In a restored directory: what is closed of earlier days counts as sent, and later days are sent.
+    package var sentBefore: CalendarDay?
     /// Continue until stopped, with parts that are closed later.
     package var isFollowing = false
     /// Delivery ends if no record is settled for this long.
@@ -44,8 +46,12 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
     case credentials(CredentialError)
     case endpoint(EndpointError)
     case missingCredentials([String])
+    /// Another merger may have sent the parts.
+    case mergerWithoutClaims(dataDirectory: String)
     /// It is no longer known what was sent, and sending it again would count it twice.
     case damagedState(path: String, notes: [String])
+    /// Nothing is in doubt here.
+    case notRestored(dataDirectory: String)
     /// The endpoint that validates requests did not answer as expected.
     case notValidated(String)
 
@@ -55,7 +61,7 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
             "another delivery to \(provider.rawValue) has locked \(path); stop it, or let it finish"
         case .erasing(let path):
             "an erasure in \(path) is not finished, and parts may still have the person's events; run the same waybill erase "
-                + "again"
+                + "again; a merger finishes its own: let it run"
         case .noExport(let path):
             "\(path) does not exist; name a receiver's data directory with this export, or configure the export "
                 + "(--exports)"
@@ -64,9 +70,14 @@ package enum DeliveryError: Error, Hashable, Sendable, CustomStringConvertible {
         case .endpoint(let error): "\(error)"
         case .missingCredentials(let variables):
             "there are no credentials: set \(variables.joined(separator: ", ")), or name a file with --credentials"
+        case .mergerWithoutClaims(let path):
+            "\(path) is a merger's, and another merger of the fleet may send the same parts; deliver with --config FILE that "
+                + "has the sections store: and deliver:"
         case .damagedState(let path, let notes):
             "\(path) is damaged, so it is unknown what was sent (\(notes.joined(separator: "; "))); "
                 + "--ambiguous resend continues, and sends again what was sent since"
+        case .notRestored(let path):
+            "\(path) was not restored from a bucket, so what was sent is known; leave --sent-before out"
         case .notValidated(let detail): "the records could not be validated: \(detail)"
         }
     }
@@ -126,10 +137,16 @@ package struct DeliveryReport: Hashable, Sendable {
     package var retryAt: MonotonicTime?
     /// Records of closed parts that the receiver has yet to compress.
     package var closingRecordCount = 0
+    /// Who sends the parts that are not delivered; `nil` outside a fleet.
+    package var claims: ClaimCounts?
+    /// Why the bucket does not say who sends which part; `nil` once it does.
+    package var claimTrouble: String?
     /// Parts whose files do not match their manifests.
     package var damagedParts: [String] = []
     /// Days that were regenerated after some of their events were sent.
     package var remadeDays: [String] = []
+    /// Days that may have been sent from a directory that was lost.
+    package var doubtfulDays: [String] = []
     /// Environments with something to send but without credentials.
     package var envsWithoutCredentials: [DeploymentEnvironment] = []
 
@@ -151,8 +168,14 @@ package struct DeliveryReport: Hashable, Sendable {
             json.member("open_records", self.openRecordCount)
             if let oldestOpenSeconds { json.member("oldest_open_s", oldestOpenSeconds) }
             json.member("closing_records", self.closingRecordCount)
+            if let claims = self.claims {
+                json.member("claimed_parts", claims.claimed)
+                json.member("elsewhere_parts", claims.elsewhere)
+                json.member("waiting_parts", claims.waiting)
+            }
             json.member("damaged_parts", self.damagedParts.count)
             json.member("remade_days", self.remadeDays.count)
+            if !self.doubtfulDays.isEmpty { json.member("doubtful_days", self.doubtfulDays.count) }
             json.member("dead", self.dead)
         }
         return String(decoding: json, as: UTF8.self)

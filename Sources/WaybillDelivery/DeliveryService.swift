@@ -36,12 +36,16 @@ package actor DeliveryService {
     private var taken: DeliverySetup
     private var running: [String: Running] = [:]
     private let logger: Logger
+    private let claims: DeliveryClaims?
     private nonisolated let board: DeliveryBoard
     private nonisolated let orders: AsyncStream<Order>
     private nonisolated let give: AsyncStream<Order>.Continuation
 
-    /// - Parameter software: this program with its version, as the status shows it.
-    package init(_ setup: DeliverySetup, software: String, logger: Logger) {
+    /// - Parameters:
+    ///   - software: this program with its version, as the status shows it.
+    ///   - claims: where it is decided which merger sends what; `nil` outside a fleet.
+    package init(_ setup: DeliverySetup, software: String, logger: Logger, claims: DeliveryClaims? = nil) {
+        self.claims = claims
         self.board = DeliveryBoard(software: software, started: POSIXClock().wallTime())
         self.started = setup
         self.taken = setup
@@ -180,7 +184,8 @@ package actor DeliveryService {
             do {
                 deliverer = try Deliverer(
                     entry.delivery, credentials: source, files: files, clock: POSIXClock(), transport: transport,
-                    logger: logger, observe: { report in _ = board.update(entry.name) { $0.observed(report) } })
+                    logger: logger, claims: self.claims,
+                    observe: { report in _ = board.update(entry.name) { $0.observed(report) } })
             } catch {
                 await self.shutDown(transport, logger)
                 throw error

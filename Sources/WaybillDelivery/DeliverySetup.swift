@@ -1,5 +1,6 @@
 internal import WaybillEvent
 internal import WaybillExport
+package import WaybillStore
 package import WaybillSystem
 
 internal import WaybillJSON
@@ -23,6 +24,14 @@ package struct DeliverySetup: Sendable {
         /// The longest wait before a provider that refused everything is tried again.
         package let retryLongest: Duration
         /// Every key with its value.
+        fileprivate let texts: [String: String]
+    }
+
+    /// The bucket of a fleet whose mergers share these deliveries.
+    package struct Fleet: Sendable {
+        package let location: StoreLocation
+        /// The name of this merger.
+        package let merger: String
         fileprivate let texts: [String: String]
     }
 
@@ -58,6 +67,8 @@ package struct DeliverySetup: Sendable {
     package let statusSocket: String?
     /// The file with the token that other machines must show for the status.
     package let statusTokenFile: String?
+    /// `nil` outside a fleet.
+    package let fleet: Fleet?
     package let entries: [Entry]
     /// What the file has in place of values from the environment, by the key's path.
     private let written: [String: String]
@@ -71,6 +82,7 @@ package struct DeliverySetup: Sendable {
         self.metrics = NetworkAddress(metrics)
         self.statusSocket = socket == "none" ? nil : socket
         self.statusTokenFile = tokenFile == "none" ? nil : tokenFile
+        self.fleet = try json["store"].map { (store) throws(Failure) in try Fleet(store) }
         var entries: [Entry] = []
         for delivery in deliveries { entries.append(try Entry(delivery, data: data)) }
         self.entries = entries
@@ -95,6 +107,11 @@ package struct DeliverySetup: Sendable {
         compare(
             "deliver.status_token_file", started.statusTokenFile ?? "none", new.statusTokenFile ?? "none",
             needsRestart: true)
+        for key in Fleet.keys {
+            compare(
+                key == "merger" ? "receiver.name" : "store.\(key)", started.fleet?.texts[key] ?? "none",
+                new.fleet?.texts[key] ?? "none", needsRestart: true)
+        }
         for (index, entry) in new.entries.enumerated() {
             let path = "deliver.deliveries.\(entry.name)"
             guard let oldIndex = self.entries.firstIndex(where: { $0.name == entry.name }) else {
@@ -119,6 +136,32 @@ package struct DeliverySetup: Sendable {
 
     private static func text(_ address: NetworkAddress?) -> String {
         address.map { "\($0)" } ?? "none"
+    }
+}
+
+extension DeliverySetup.Fleet {
+    fileprivate static let keys = ["url", "endpoint", "region", "addressing", "checksum", "ca", "merger"]
+
+    fileprivate init(_ json: JSONValue) throws(DeliverySetup.Failure) {
+        var texts: [String: String] = [:]
+        for (key, value) in json.members ?? [] {
+            if let text = value.string, text != "none" || key == "checksum" { texts[key] = text }
+        }
+        guard let merger = texts["merger"], ClaimIdentity.isName(merger), let url = texts["url"],
+            let addressing = texts["addressing"].flatMap(StoreLocation.Addressing.init(rawValue:)),
+            let checksum = texts["checksum"].flatMap(StoreLocation.Checksum.init(rawValue:))
+        else { throw DeliverySetup.Failure(detail: "the store lacks a key") }
+        do throws(StoreError) {
+            var location = try StoreLocation(url)
+            (location.endpoint, location.region) = (texts["endpoint"], texts["region"])
+            (location.addressing, location.checksum) = (addressing, checksum)
+            location.authorities = texts["ca"]
+            self.location = location
+        } catch {
+            throw DeliverySetup.Failure(detail: "\(error)")
+        }
+        self.merger = merger
+        self.texts = texts
     }
 }
 

@@ -216,6 +216,19 @@ package struct PartDelivery: Sendable {
         self.progress.next += count
     }
 
+    /// What waits to be sent, without what was never taken from the cursor on.
+    package var queued: [Attempt] { self.queue }
+
+    /// Puts at most `count` records from the cursor on into requests.
+    ///
+    /// - Returns: these requests; none at the end of the part.
+    package mutating func takeQueued(upTo count: Int) -> [Attempt] {
+        let next = self.progress.next
+        guard next < self.recordCount else { return [] }
+        self.take(min(count, self.recordCount - next))
+        return self.queue.filter { ($0.records.numbers.first ?? 0) >= next }
+    }
+
     /// Records that these attempts are about to be sent.
     ///
     /// - Parameter counted: those of their records that would count twice if they were sent again.

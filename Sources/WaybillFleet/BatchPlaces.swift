@@ -3,7 +3,8 @@ internal import WaybillProtocol
 
 /// Where the newest batches of the merged journal are, to compare what comes again with what is there.
 ///
-/// The number of batches bounds it, so that every merger knows the same ones: what is forgotten is the same everywhere.
+/// The number of batches bounds it, and the bytes of the merged journal from the oldest to the newest, so that every merger
+/// knows the same ones: what is forgotten is the same everywhere, also in a merger that was restored.
 struct BatchPlaces {
     struct Place: Hashable {
         let start: UInt64
@@ -29,6 +30,7 @@ struct BatchPlaces {
     }
 
     private let countMax: Int
+    private let byteCountMax: Int
     private var lists: [StreamName: List] = [:]
     /// In the order of the journal, from ``first`` on.
     private var order: [(name: StreamName, start: UInt64, position: JournalPosition)] = []
@@ -36,8 +38,9 @@ struct BatchPlaces {
     /// The length of the longest place so far.
     private var longest: UInt64 = 0
 
-    init(countMax: Int) {
+    init(countMax: Int, byteCountMax: Int = .max) {
         self.countMax = countMax
+        self.byteCountMax = byteCountMax
     }
 
     /// The position of the oldest.
@@ -56,7 +59,9 @@ struct BatchPlaces {
         }
         self.lists[name] = list
         self.order.append((name, place.start, position))
-        while self.count > self.countMax { self.forgetFirst() }
+        while let oldest = self.firstPosition,
+            self.count > self.countMax || position.rawValue - oldest.rawValue > self.byteCountMax
+        { self.forgetFirst() }
     }
 
     private mutating func forgetFirst() {

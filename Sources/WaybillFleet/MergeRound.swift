@@ -41,6 +41,8 @@ package struct MergeRound: Hashable, Sendable {
     /// Days that end by then can be sealed behind it. Never less than in the round before.
     package let through: WallTime
     package let pieces: [Piece]
+    /// How many erasures apply behind it, of all that were asked for; `nil`: as many as before.
+    package var erasures: Int?
 
     package static var pieceCountMax: Int { 4096 }
 
@@ -75,6 +77,7 @@ package struct MergeRound: Hashable, Sendable {
             json.endObject()
         }
         json.endArray()
+        if let erasures { json.member("erasures", erasures) }
         json.endObject()
         return ManifestLine.sealed(Array(json.output.bytes))
     }
@@ -89,6 +92,7 @@ package struct MergeRound: Hashable, Sendable {
         self.init(
             number: number, merger: merger, time: WallTime(milliseconds: Int64(time)),
             through: WallTime(milliseconds: Int64(through)), pieces: pieces)
+        self.erasures = json["erasures"]?.count
     }
 }
 

@@ -7,7 +7,8 @@ internal import WaybillSystem
 ///     fleet                     32 hexadecimal digits
 ///     round, end, through       numbers
 ///     chain/<chain>             <position> <milliseconds of its last mark>
-///     barrier/<position>        <milliseconds> <milliseconds>
+///     barrier/<round>           <position> <milliseconds> <milliseconds>
+///     erasures, erasure/<n>     `MergedErasures`
 ///     stream/…, whole/…         `MergedStreams`
 struct MergeState {
     private(set) var fleet: Incarnation?
@@ -17,6 +18,7 @@ struct MergeState {
     private(set) var chains: [ChainName: MergedChain] = [:]
     private(set) var barriers: [SealBarrier] = []
     private(set) var streams = MergedStreams()
+    var erasures = MergedErasures()
 
     init() {}
 
@@ -42,6 +44,7 @@ struct MergeState {
         Self.set(fleet: fleet, round: self.round, end: self.end, through: self.through, &lines)
         for (name, chain) in self.chains.sorted(by: { $0.key < $1.key }) { Self.set(name, chain, &lines) }
         for barrier in self.barriers { Self.set(barrier, &lines) }
+        self.erasures.write(&lines)
         var rewrite = try state.beginRewrite()
         var byteCount = lines.bytes.count
         try state.write(lines, to: &rewrite)
@@ -62,10 +65,11 @@ struct MergeState {
             case "through": self.through = WallTime(milliseconds: Int64(value) ?? 0)
             case _ where key.hasPrefix("chain/"): self.restoreChain(key.dropFirst(6), value)
             case _ where key.hasPrefix("barrier/"): self.restoreBarrier(key.dropFirst(8), value)
+            case _ where key.hasPrefix("erasure"): self.erasures.restore(key, value)
             default: _ = self.streams.restore(key, value)
             }
         }
-        self.barriers.sort { $0.position < $1.position }
+        self.barriers.sort { $0.round < $1.round }
     }
 
     private mutating func restoreChain(_ key: Substring, _ value: String) {
@@ -78,11 +82,11 @@ struct MergeState {
 
     private mutating func restoreBarrier(_ key: Substring, _ value: String) {
         let numbers = value.split(separator: " ").compactMap { Int64($0) }
-        guard let position = Int(key), numbers.count == 2 else { return }
+        guard let round = Int(key), numbers.count == 3 else { return }
         self.barriers.append(
             SealBarrier(
-                position: JournalPosition(position), through: WallTime(milliseconds: numbers[0]),
-                now: WallTime(milliseconds: numbers[1])))
+                round: round, position: JournalPosition(Int(numbers[0])), through: WallTime(milliseconds: numbers[1]),
+                now: WallTime(milliseconds: numbers[2])))
     }
 
     static func set(
@@ -100,10 +104,11 @@ struct MergeState {
 
     static func set(_ barrier: SealBarrier, _ lines: inout StateLines) {
         lines.set(
-            "barrier/\(barrier.position.rawValue)", "\(barrier.through.milliseconds) \(barrier.now.milliseconds)")
+            "barrier/\(barrier.round)",
+            "\(barrier.position.rawValue) \(barrier.through.milliseconds) \(barrier.now.milliseconds)")
     }
 
     static func remove(_ barrier: SealBarrier, _ lines: inout StateLines) {
-        lines.remove("barrier/\(barrier.position.rawValue)")
+        lines.remove("barrier/\(barrier.round)")
     }
 }

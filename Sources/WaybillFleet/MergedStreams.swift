@@ -9,6 +9,8 @@ internal import WaybillSystem
 ///
 ///     stream/<principal>/<id>      ranges ; skipped ranges ; length once sealed         0-512,1024-2048;512-600;4096
 ///     whole/<32 digits>            4096
+///     before/<principal>/<id>      where the stream stood when its receiver joined      4096
+///     told/<principal>/<id>        what receivers were told to be elsewhere, and is not there      0-512@collector-1
 struct MergedStreams {
     struct Stream: Hashable {
         var ranges = OffsetRanges()
@@ -17,8 +19,14 @@ struct MergedStreams {
         /// The length, once a receiver sealed it.
         var length: UInt64?
 
-        /// Whether nothing can come that is not there.
-        var isWhole: Bool { self.length.map { self.ranges.contains(0..<$0) } ?? false }
+        /// Whether the bytes below its length are all that is there.
+        ///
+        /// One receiver may seal a stream below what another one has of it: a log of which it had less was deleted, or its
+        /// host was cloned. What is behind the length must not be forgotten: it would be merged again when it comes again.
+        var isWhole: Bool {
+            guard let length else { return false }
+            return length == 0 ? self.ranges.ranges.isEmpty : self.ranges.ranges == [0..<length]
+        }
 
         var text: String {
             "\(self.ranges);\(self.skipped);\(self.length.map(String.init) ?? "")"
@@ -62,6 +70,10 @@ struct MergedStreams {
     }
 
     private(set) var open: [StreamName: Stream] = [:]
+    /// What receivers were told to be elsewhere, and is not there yet.
+    private var told: [StreamName: ToldRanges] = [:]
+    /// Where streams stood when their receiver joined the fleet: its own archive has what is before.
+    private var before: [StreamName: UInt64] = [:]
     private var whole: [Key: UInt64] = [:]
     /// Streams that changed since the last ``takeChanges(_:)``.
     private var changed: Set<StreamName> = []
@@ -76,12 +88,29 @@ struct MergedStreams {
             self.whole[name] = length
             return true
         }
-        guard key.hasPrefix("stream/"), let slash = key.utf8.lastIndex(of: UInt8(ascii: "/")),
-            let id = StreamID(String(key[key.index(after: slash)...])), let stream = Stream(value),
-            let principal = PercentText.decode(key[..<slash].dropFirst(7))
-        else { return false }
-        self.open[StreamName(principal: principal, id: id)] = stream
+        if key.hasPrefix("before/") {
+            guard let name = Self.name(in: key.dropFirst(7)), let offset = UInt64(value) else { return false }
+            self.before[name] = offset
+            return true
+        }
+        if key.hasPrefix("told/") {
+            guard let name = Self.name(in: key.dropFirst(5)), let told = ToldRanges(value) else { return false }
+            self.told[name] = told
+            return true
+        }
+        guard key.hasPrefix("stream/"), let name = Self.name(in: key.dropFirst(7)), let stream = Stream(value) else {
+            return false
+        }
+        self.open[name] = stream
         return true
+    }
+
+    private static func name(in key: Substring) -> StreamName? {
+        guard let slash = key.utf8.lastIndex(of: UInt8(ascii: "/")),
+            let id = StreamID(String(key[key.index(after: slash)...])),
+            let principal = PercentText.decode(key[..<slash])
+        else { return nil }
+        return StreamName(principal: principal, id: id)
     }
 
     /// What is there of a range.
@@ -121,6 +150,24 @@ struct MergedStreams {
         return true
     }
 
+    /// Remembers that a receiver was told that the fleet has a range, unless it is there.
+    mutating func tell(_ range: Range<UInt64>, of name: StreamName, to receiver: String) {
+        guard !range.isEmpty, self.standing(of: range, in: name) != .present else { return }
+        let former = self.told[name] ?? ToldRanges()
+        var told = former
+        told.add(range, receiver)
+        guard told != former else { return }
+        self.told[name] = told
+        self.changed.insert(name)
+    }
+
+    /// A receiver that joins the fleet has a stream from an offset on.
+    mutating func join(_ name: StreamName, at offset: UInt64) {
+        guard offset > self.before[name] ?? 0, self.standing(of: 0..<offset, in: name) != .present else { return }
+        self.before[name] = offset
+        self.changed.insert(name)
+    }
+
     /// - Returns: whether the seal is news.
     mutating func seal(_ name: StreamName, at length: UInt64) -> Bool {
         if let known = self.open[name]?.length ?? self.wholeLength(of: name), known >= length { return false }
@@ -142,9 +189,11 @@ struct MergedStreams {
     /// Adds what changed to a commit of the state.
     mutating func takeChanges(_ lines: inout StateLines) {
         for name in self.changed.sorted() {
+            self.takeTold(of: name, &lines)
+            if let offset = self.before[name] { lines.set(Self.beforeKey(of: name), String(offset)) }
             guard let stream = self.open[name] else { continue }
             let key = Self.key(of: name)
-            if stream.isWhole, let length = stream.length, stream.ranges.ranges.count <= 1 {
+            if stream.isWhole, let length = stream.length {
                 self.open[name] = nil
                 let whole = Key(name)
                 self.whole[whole] = length
@@ -157,11 +206,36 @@ struct MergedStreams {
         self.changed = []
     }
 
+    private mutating func takeTold(of name: StreamName, _ lines: inout StateLines) {
+        guard var told = self.told[name] else { return }
+        let skipped = self.open[name]?.skipped
+        told.remove { range in
+            self.standing(of: range, in: name) == .present || skipped?.contains(range) == true
+        }
+        self.told[name] = told.isEmpty ? nil : told
+        let key = Self.toldKey(of: name)
+        if told.isEmpty { lines.remove(key) } else { lines.set(key, told.text) }
+    }
+
     /// Adds all of it to a rewrite of the state, in parts.
     func forEachPart<Failure: Error>(_ body: (StateLines) throws(Failure) -> Void) throws(Failure) {
         var lines = StateLines()
         for (name, stream) in self.open {
             lines.set(Self.key(of: name), stream.text)
+            if lines.count >= 4096 {
+                try body(lines)
+                lines = StateLines()
+            }
+        }
+        for (name, offset) in self.before {
+            lines.set(Self.beforeKey(of: name), String(offset))
+            if lines.count >= 4096 {
+                try body(lines)
+                lines = StateLines()
+            }
+        }
+        for (name, told) in self.told {
+            lines.set(Self.toldKey(of: name), told.text)
             if lines.count >= 4096 {
                 try body(lines)
                 lines = StateLines()
@@ -181,14 +255,36 @@ struct MergedStreams {
         "stream/\(PercentText.encode(name.principal))/\(name.id.text)"
     }
 
+    private static func beforeKey(of name: StreamName) -> String {
+        "before/\(PercentText.encode(name.principal))/\(name.id.text)"
+    }
+
+    private static func toldKey(of name: StreamName) -> String {
+        "told/\(PercentText.encode(name.principal))/\(name.id.text)"
+    }
+
     /// Bytes that a receiver was told to be elsewhere, or that lie below a seal, and that no piece so far has.
-    var missing: [(name: StreamName, ranges: [Range<UInt64>])] {
-        self.open.compactMap { name, stream in
-            guard let length = stream.length else { return nil }
+    var missing: [MissingBytes] {
+        let sealed = self.open.filter { $0.value.length != nil }.keys
+        return Set(sealed).union(self.told.keys).sorted().compactMap { name in
+            let stream = self.open[name] ?? Stream()
             var known = stream.ranges
             for range in stream.skipped.ranges { known.insert(range) }
-            let missing = known.missing(below: length)
-            return missing.isEmpty ? nil : (name, missing)
-        }.sorted { $0.name < $1.name }
+            if let length = self.wholeLength(of: name) { known.insert(0..<length) }
+            if let offset = self.before[name] { known.insert(0..<offset) }
+            var missing = OffsetRanges()
+            for range in known.missing(below: stream.length ?? 0) { missing.insert(range) }
+            var receivers: Set<String> = []
+            for entry in self.told[name]?.entries ?? [] {
+                for range in known.missing(below: entry.range.upperBound)
+                where range.upperBound > entry.range.lowerBound {
+                    missing.insert(max(range.lowerBound, entry.range.lowerBound)..<range.upperBound)
+                    receivers.insert(entry.receiver)
+                }
+            }
+            guard !missing.ranges.isEmpty else { return nil }
+            return MissingBytes(
+                principal: name.principal, stream: name.id.text, ranges: missing.ranges, receivers: receivers.sorted())
+        }
     }
 }

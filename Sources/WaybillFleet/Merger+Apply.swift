@@ -13,6 +13,8 @@ extension Merger {
             var chain = self.chains[piece.chain] ?? MergedChain(position: piece.position)
             // What the log says twice is there once.
             guard piece.position == chain.position, let extent = object.extent else { continue }
+            self.teller = piece.chain.receiver
+            self.isJoining = self.chains[piece.chain] == nil && piece.position.rawValue > 0
             do throws(FileSystemError) {
                 try self.apply(object.bytes, extent, startingAt: piece.position, &work)
             } catch {
@@ -38,18 +40,20 @@ extension Merger {
             MergeState.set(barrier, &lines)
         }
         self.through = max(self.through, round.through)
+        self.erasures.name(upTo: round.erasures, behind: round, at: self.journal.end, &lines)
         try self.commit(lines)
     }
 
-    /// Every five minutes of the receivers' time there is a place where days may be sealed.
+    /// Where the receivers' time passes a multiple of the fleet's interval, days may be sealed.
     private func barrier(behind round: MergeRound) -> SealBarrier? {
-        guard Self.passesBarrier(from: self.through, to: round.through) else { return nil }
-        return SealBarrier(position: self.journal.end, through: round.through, now: round.time)
+        guard self.passesBarrier(to: round.through) else { return nil }
+        return SealBarrier(
+            round: round.number, position: self.journal.end, through: round.through, now: round.time)
     }
 
-    static func passesBarrier(from start: WallTime, to end: WallTime) -> Bool {
-        let step: Int64 = 300_000
-        return end.milliseconds / step > max(0, start.milliseconds) / step
+    func passesBarrier(to end: WallTime) -> Bool {
+        let step = self.setup.sealInterval.nanoseconds / 1_000_000
+        return end.milliseconds / step > max(0, self.through.milliseconds) / step
     }
 
     private mutating func apply(
@@ -62,6 +66,9 @@ extension Merger {
             switch try scanner.next() {
             case .message(.open(let number, let description, _)): descriptions[number] = description
             case .message(.mark): self.journal.beginGroup(at: scanner.receivedAt)
+            case .message(.at(let number, let offset, _, _)):
+                guard self.isJoining, let description = descriptions[number] else { continue }
+                self.streams.join(description.name, at: offset.rawValue)
             case .message(.skip(let number, let range)):
                 guard position >= start, let description = descriptions[number] else { continue }
                 self.skip(range, of: description)
@@ -86,8 +93,10 @@ extension Merger {
 
     private mutating func skip(_ range: SkippedRange, of description: StreamDescription) {
         // The fleet has these bytes: of another receiver, or they are missing.
-        guard range.reason != .elsewhere else { return }
         let bytes = range.offset.rawValue..<range.end.rawValue
+        guard range.reason != .elsewhere else {
+            return self.streams.tell(bytes, of: description.name, to: self.teller)
+        }
         if self.streams.skip(bytes, of: description.name) {
             self.journal.add(.skip(range), of: description)
         }
@@ -138,7 +147,10 @@ extension Merger {
                     let isEqual = holders.contains { range, other in
                         other[Int(place.lowerBound - range.lowerBound)...].prefix(line.count).elementsEqual(raw[line])
                     }
-                    let isUnproven = holders.isEmpty && self.streams.standing(of: place, in: name) == .present
+                    // A known batch that begins or ends within the line has a line's end there, so its bytes are others.
+                    let isUnproven =
+                        self.streams.standing(of: place, in: name) == .present
+                        && !known.contains { $0.0.overlaps(place) }
                     if isEqual || isUnproven {
                         self.dropped(lineCount: 1, byteCount: line.count)
                         if isUnproven { self.tally.unprovenLineCount += 1 }

@@ -16,21 +16,39 @@ extension Merger {
         try self.discover(monotonic)
         let pieces = try self.candidates(monotonic)
         let through = max(self.through, self.reachedTime(pieces, now))
-        // Without pieces a round is worth while if days can be sealed behind it.
-        guard !pieces.isEmpty || !self.chains.isEmpty && Self.passesBarrier(from: self.through, to: through) else {
-            return .idle
-        }
-        let round = MergeRound(
+        let erasures = try self.newErasures(monotonic)
+        // Without pieces a round is worth while if days can be sealed behind it, or somebody is to be erased.
+        let canSeal = !self.chains.isEmpty && self.passesBarrier(to: through)
+        guard !pieces.isEmpty || canSeal || erasures != nil else { return .idle }
+        // A round that was deleted must not be created again.
+        guard try !RoundFloor.isBehind(self.round, self.store) else { throw .behind(round: self.round) }
+        var round = MergeRound(
             number: number, merger: self.setup.name, time: now, through: through, pieces: pieces.map(\.piece))
+        round.erasures = erasures
         switch try self.asking({ (store) throws(StoreError) in
             try store.create(MergeRound.key(of: number), ObjectBody(round.encoded))
         }) {
-        case .created: return try self.take(round)
+        case .created:
+            try self.requireFormer(of: round)
+            return try self.take(round)
         case .present:
             // Another merger was first, or this one's own attempt that nothing answered.
             guard let decided = try self.readRound(number) else { return .idle }
             return try self.take(decided)
         }
+    }
+
+    /// A merger that was paused since it looked may have created a round anew that was deleted meanwhile.
+    private func requireFormer(of round: MergeRound) throws(MergeFailure) {
+        guard try RoundFloor.isBehind(self.round, self.store) else { return }
+        let key = MergeRound.key(of: round.number)
+        do throws(MergeFailure) {
+            try self.asking { (store) throws(StoreError) in try store.delete(key) }
+        } catch {
+            // Credentials may not allow it; the merger must not go on in any case.
+            throw .behind(round: self.round)
+        }
+        throw .behind(round: self.round)
     }
 
     private func readRound(_ number: Int) throws(MergeFailure) -> MergeRound? {
@@ -53,6 +71,7 @@ extension Merger {
 
     private func object(of piece: MergeRound.Piece, in round: MergeRound) throws(MergeFailure) -> HeldPiece {
         guard let object = try self.object(at: piece.key, startingAt: piece.position) else {
+            if try RoundFloor.isPassed(round.number, self.store) { throw .behind(round: self.round) }
             throw .piece(piece, round: round.number, isGone: true)
         }
         guard object.bytes.count == piece.byteCount, object.sha256 == piece.sha256 else {
@@ -135,9 +154,23 @@ extension Merger {
                     let position = positions[chain]
                 else { return candidates }
                 let key = chain.key(of: position)
-                guard let object = try self.object(at: key, startingAt: position), let extent = object.extent else {
+                if let again = self.unreadable[key], now < again { continue }
+                let found: HeldPiece?
+                do throws(MergeFailure) {
+                    found = try self.object(at: key, startingAt: position)
+                } catch {
+                    // No piece has so many bytes.
+                    guard case .store(let cause) = error, cause.kind == .tooLarge else { throw error }
+                    self.unreadable[key] = now + .seconds(60)
                     continue
                 }
+                guard let object = found else { continue }
+                guard let extent = object.extent else {
+                    // Its chain waits until somebody puts the piece back; it is not read each second until then.
+                    self.unreadable[key] = now + .seconds(60)
+                    continue
+                }
+                self.unreadable[key] = nil
                 self.held[key] = object
                 byteCount += object.bytes.count
                 candidates.append(

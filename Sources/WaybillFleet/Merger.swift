@@ -35,8 +35,12 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         package var roundByteCountMax = 64 << 20
         /// The same for all mergers of a fleet.
         package var placeCountMax = 1 << 16
+        /// The same for all mergers of a fleet: bytes of the merged journal in which batches are compared.
+        package var placeByteCountMax = 1 << 30
         /// After so long without a sign a receiver holds up no seal.
         package var patience = Duration.seconds(1800)
+        /// The fleet's: where the receivers' time passes a multiple of it, days may be sealed.
+        package var sealInterval = Duration.seconds(300)
         /// How often chains are looked for.
         package var discoveryInterval = Duration.seconds(10)
 
@@ -62,12 +66,21 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     package internal(set) var chains: [ChainName: MergedChain]
     /// Where days may be sealed, oldest first.
     package internal(set) var barriers: [SealBarrier]
+    /// What the log has named to be erased.
+    package internal(set) var erasures = MergedErasures()
     package internal(set) var tally = MergeTally()
     /// Pieces that were read for a round that somebody else decided.
     var held: [String: HeldPiece] = [:]
     /// Chains that no round has named, with the first position that each has.
     var found: [ChainName: JournalPosition] = [:]
     var nextDiscovery: MonotonicTime?
+    /// Keys of pieces that were read and are none, each with when it is read again: their chains wait.
+    package internal(set) var unreadable: [String: MonotonicTime] = [:]
+    /// The receiver whose piece is applied.
+    var teller = ""
+    /// Whether it is the first of a chain that begins with a journal that was there.
+    var isJoining = false
+    var nextErasureLook: MonotonicTime?
 
     /// What a step did.
     package enum Step: Hashable, Sendable {
@@ -87,7 +100,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         }
         if restored.fleet == nil, first != nil { throw .foreign(setup.journalDirectory) }
         if let fleet = restored.fleet, fleet != setup.fleet { throw .otherFleet(fleet.text) }
-        var places = BatchPlaces(countMax: setup.placeCountMax)
+        var places = BatchPlaces(countMax: setup.placeCountMax, byteCountMax: setup.placeByteCountMax)
         let journal = try Self.journal(setup, upTo: restored.end, files) { found in
             places.add(found.name, found.header.offset.rawValue..<found.header.end.rawValue, at: found.position)
         }
@@ -106,6 +119,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         self.through = restored.through
         self.chains = restored.chains
         self.barriers = restored.barriers
+        self.erasures = restored.erasures
     }
 
     private static func journal(
@@ -154,9 +168,10 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func rewrite() throws(FileSystemError) {
-        let whole = MergeState(
+        var whole = MergeState(
             round: self.round, end: self.journal.end, through: self.through, chains: self.chains,
             barriers: self.barriers, streams: self.streams)
+        whole.erasures = self.erasures
         self.stateByteCount = try whole.write(to: &self.state, fleet: self.setup.fleet)
     }
 
@@ -178,20 +193,15 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// Bytes that no piece has, though a receiver was told that they are elsewhere or sealed behind them: a line each.
-    package var missingText: [String] {
-        self.streams.missing.map { name, ranges in
-            "\(name): \(ranges.map { "\($0.lowerBound)-\($0.upperBound)" }.joined(separator: ","))"
-        }
-    }
+    /// Bytes that no piece has, though a receiver was told that they are elsewhere or sealed behind them.
+    package var missing: [MissingBytes] { self.streams.missing }
 
-    /// Forgets barriers that every reader of the merged journal has passed.
-    package mutating func passed(_ position: JournalPosition) throws(MergeFailure) {
+    /// Forgets a barrier that every reader of the merged journal has passed.
+    package mutating func passed(_ barrier: SealBarrier) throws(MergeFailure) {
+        guard let index = self.barriers.firstIndex(of: barrier) else { return }
         var lines = StateLines()
-        let passed = self.barriers.prefix { $0.position <= position }
-        guard !passed.isEmpty else { return }
-        for barrier in passed { MergeState.remove(barrier, &lines) }
-        self.barriers.removeFirst(passed.count)
+        MergeState.remove(barrier, &lines)
+        self.barriers.remove(at: index)
         try self.commit(lines)
     }
 }
@@ -210,6 +220,14 @@ package enum MergeFailure: Error, CustomStringConvertible {
     case piece(MergeRound.Piece, round: Int, isGone: Bool)
     /// An object of the log is none of it.
     case round(Int)
+    /// Rounds behind this merger's last one are deleted.
+    case behind(round: Int)
+    /// Nothing in the bucket is whole enough to begin with; with what is damaged.
+    case noCheckpoint([String])
+    /// An erasure that a round names is gone, or is none.
+    case erasure(Int)
+    /// The data directory's record of erasures has another key than the fleet's.
+    case erasureKey
 
     package var description: String {
         switch self {
@@ -228,6 +246,19 @@ package enum MergeFailure: Error, CustomStringConvertible {
                 + "object back from the bucket's versions, or from another merger: until then this one waits"
         case .round(let number):
             "\(MergeRound.key(of: number)) is not a round of this fleet; put the object back from the bucket's versions"
+        case .behind(let round):
+            "this merger stands behind round \(round), and the rounds that follow are deleted. Start it again: it moves "
+                + "its data directory to set-aside and begins from the newest checkpoint in the bucket"
+        case .noCheckpoint(let damages):
+            "no checkpoint in the bucket is whole, and the first rounds are deleted (\(damages.joined(separator: "; "))). "
+                + "Put the objects back from the bucket's versions, or give this merger a copy of another merger's data "
+                + "directory"
+        case .erasure(let number):
+            "\(ErasureRequest.key(of: number)), which a round names, is gone or damaged; put the object back from the "
+                + "bucket's versions: until then this merger erases nothing and projects nothing new"
+        case .erasureKey:
+            "people were erased from this data directory alone, with another key than the fleet's. Move the merger's data "
+                + "directory away and start it again: it makes everything again from the bucket"
         }
     }
 }
@@ -236,8 +267,8 @@ extension MergeFailure {
     /// Whether time or somebody's hand at the bucket or the disk ends it; the merger tries again.
     package var isPassing: Bool {
         switch self {
-        case .store, .disk, .piece, .round: true
-        case .journal, .foreign, .otherFleet: false
+        case .store, .disk, .piece, .round, .erasure: true
+        case .journal, .foreign, .otherFleet, .behind, .noCheckpoint, .erasureKey: false
         }
     }
 }
@@ -256,13 +287,16 @@ package struct MergedChain: Hashable, Sendable {
 
 /// A place in the merged journal where days may be sealed: everything before it is in, and nothing behind it.
 package struct SealBarrier: Hashable, Sendable {
+    /// The round behind which it stands; rounds without pieces leave several at one position.
+    package let round: Int
     package let position: JournalPosition
     /// Days that are over by then are complete, as far as live receivers know.
     package let through: WallTime
     /// What manifests record.
     package let now: WallTime
 
-    package init(position: JournalPosition, through: WallTime, now: WallTime) {
+    package init(round: Int, position: JournalPosition, through: WallTime, now: WallTime) {
+        self.round = round
         self.position = position
         self.through = through
         self.now = now

@@ -13,18 +13,26 @@ package import WaybillSystem
 /// All mergers of a fleet have the same parts, so it does not matter who comes first: an object that is there is compared.
 /// One that differs stays as it is and is counted, since somebody may have read it. The `.sources` of two mergers say the
 /// same in other words when one of them was restarted: the first one's stay, and its manifest with them.
+///
+/// A day from which people were erased is the exception (`Publisher+Erasures.swift`).
 package struct Publisher<Files: FileSystem>: ~Copyable {
-    private let root: String
-    private let files: Files
-    private let store: any ObjectStore
+    let root: String
+    let files: Files
+    let store: any ObjectStore
 
     /// What was done with a day's files.
     package struct Outcome: Hashable, Sendable {
+        package var revision = 0
         package var createdCount = 0
         package var presentCount = 0
         package var byteCount = 0
         /// Objects whose bytes differ from this merger's.
         package var different: [String] = []
+        /// Objects of an erased day that got other bytes, and that the day does not have any more.
+        package var replacedCount = 0
+        package var deletedCount = 0
+        /// Whether people were erased from the day since it was sealed.
+        package var isErased = false
     }
 
     package init(root: String, files: Files, store: any ObjectStore) {
@@ -33,27 +41,39 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         self.store = store
     }
 
-    private static var manifestName: String { "manifest.json" }
-    private static var successName: String { "_SUCCESS" }
+    static var manifestName: String { "manifest.json" }
+    static var successName: String { "_SUCCESS" }
 
-    /// Publishes one day.
+    /// Publishes one day, as its manifest has it now; nothing changes its files meanwhile.
     ///
-    /// - Parameters:
-    ///   - path: the day's folder, below the data directory.
-    ///   - revision: what the manifest says.
-    package func publish(_ path: String, revision: Int) throws(UploadFailure) -> Outcome {
-        var outcome = Outcome()
-        let folder = Path.join(self.root, path)
-        let names = try self.onDisk { (files) throws(FileSystemError) in try files.list(folder).sorted() }
-        for name in names where name != Self.manifestName && name != Self.successName && !name.hasPrefix(".") {
-            try self.create(path, name, &outcome)
-        }
-        try self.replaceManifest(path, revision: revision)
-        if names.contains(Self.successName) { try self.create(path, Self.successName, &outcome) }
+    /// - Parameter path: the day's folder, below the data directory.
+    package func publish(_ path: String) throws(UploadFailure) -> Outcome {
+        guard let day = try self.day(path) else { return Outcome() }
+        return day.erasedCount > 0 ? try self.publishErased(day) : try self.publish(day)
+    }
+
+    private func publish(_ day: PublishedDay) throws(UploadFailure) -> Outcome {
+        var outcome = Outcome(revision: day.revision)
+        // A merger that is ahead has the objects of its revision there, from which people may have been erased since.
+        guard try self.presentManifest(day.path).revision <= day.revision else { return outcome }
+        for name in day.names { try self.create(day.path, name, &outcome) }
+        try self.replaceManifest(day)
+        if day.isComplete { try self.create(day.path, Self.successName, &outcome) }
         return outcome
     }
 
-    private func create(_ path: String, _ name: String, _ outcome: inout Outcome) throws(UploadFailure) {
+    /// A day's folder; `nil` if it has no manifest.
+    func day(_ path: String) throws(UploadFailure) -> PublishedDay? {
+        let folder = Path.join(self.root, path)
+        let manifest = try self.onDisk { (files) throws(FileSystemError) in
+            try files.contents(of: Path.join(folder, Self.manifestName), byteCountMax: 32 << 20)
+        }
+        guard let manifest else { return nil }
+        let names = try self.onDisk { (files) throws(FileSystemError) in try files.list(folder) }
+        return PublishedDay(path: path, manifest: manifest, names: names)
+    }
+
+    func create(_ path: String, _ name: String, _ outcome: inout Outcome) throws(UploadFailure) {
         let file = Path.join(Path.join(self.root, path), name)
         let status = try self.onDisk { (files) throws(FileSystemError) in try files.status(ofEntry: file) }
         guard let status, status.kind == .regular else { return }
@@ -79,23 +99,26 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
     private func compare(
         _ present: ObjectStatus, _ key: String, _ path: String, byteCount: Int, _ outcome: inout Outcome
     ) throws(UploadFailure) {
-        guard !key.hasSuffix(".sources"), try !self.isEqual(present, key, path, byteCount: byteCount) else { return }
+        guard !key.hasSuffix(".sources"),
+            try !self.isEqual(present, key, path, byteCount: byteCount, from: 0)
+        else { return }
         outcome.different.append(key)
     }
 
-    private func body(of path: String, byteCount: Int) -> ObjectBody {
+    func body(of path: String, byteCount: Int) -> ObjectBody {
         let files = self.files
         return ObjectBody(byteCount: byteCount) { (offset, count) throws(FileSystemError) in
             try files.bytes(at: path, offset: offset, count: count)
         }
     }
 
-    private func isEqual(
-        _ present: ObjectStatus, _ key: String, _ path: String, byteCount: Int
+    /// Whether an object has the bytes of a file, from an offset on.
+    func isEqual(
+        _ present: ObjectStatus, _ key: String, _ path: String, byteCount: Int, from start: Int
     ) throws(UploadFailure) -> Bool {
         guard present.byteCount == byteCount else { return false }
         let step = 8 << 20
-        for offset in stride(from: 0, to: byteCount, by: step) {
+        for offset in stride(from: start, to: byteCount, by: step) {
             let count = min(step, byteCount - offset)
             let own = try self.onDisk { (files) throws(FileSystemError) in
                 try files.bytes(at: path, offset: offset, count: count)
@@ -108,19 +131,20 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         return true
     }
 
-    private func replaceManifest(_ path: String, revision: Int) throws(UploadFailure) {
-        let key = "\(path)/\(Self.manifestName)"
-        let file = Path.join(self.root, key)
-        let own = try self.onDisk { (files) throws(FileSystemError) in
-            try files.contents(of: file, byteCountMax: 32 << 20)
-        }
-        guard let own else { return }
-        let present = try self.asking { (store) throws(StoreError) in try store.read(key, nil) }
-        if let present, (JSONValue(present)?["revision"]?.count ?? 0) >= revision { return }
-        try self.asking { (store) throws(StoreError) in try store.replace(key, ObjectBody(own)) }
+    private func replaceManifest(_ day: PublishedDay) throws(UploadFailure) {
+        guard try self.presentManifest(day.path).revision < day.revision else { return }
+        try self.asking { (store) throws(StoreError) in try store.replace(day.manifestKey, ObjectBody(day.manifest)) }
     }
 
-    private func onDisk<Answer>(_ body: (Files) throws(FileSystemError) -> Answer) throws(UploadFailure) -> Answer {
+    /// The manifest that the bucket has, and its revision; 0 without one.
+    func presentManifest(_ path: String) throws(UploadFailure) -> (bytes: [UInt8]?, revision: Int) {
+        let bytes = try self.asking { (store) throws(StoreError) in
+            try store.read("\(path)/\(Self.manifestName)", nil)
+        }
+        return (bytes, bytes.flatMap { JSONValue($0)?["revision"]?.count } ?? 0)
+    }
+
+    func onDisk<Answer>(_ body: (Files) throws(FileSystemError) -> Answer) throws(UploadFailure) -> Answer {
         do throws(FileSystemError) {
             return try body(self.files)
         } catch {
@@ -128,8 +152,7 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         }
     }
 
-    private func asking<Answer>(_ body: (any ObjectStore) throws(StoreError) -> Answer) throws(UploadFailure) -> Answer
-    {
+    func asking<Answer>(_ body: (any ObjectStore) throws(StoreError) -> Answer) throws(UploadFailure) -> Answer {
         do throws(StoreError) {
             return try body(self.store)
         } catch {

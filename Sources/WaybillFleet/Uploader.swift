@@ -27,6 +27,8 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     private var state: StateStore<Files>
     private var cutter: PieceCutter<Files>
     private var pending: JournalPiece?
+    /// Whether the bucket has nothing of the chain behind what is stored.
+    private var isOwnEnd: Bool
 
     /// Where the pieces go.
     package private(set) var chain: ChainName
@@ -45,7 +47,8 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         case diverged(at: JournalPosition, from: ChainName)
     }
 
-    /// Goes on where the state says; begins a chain at the journal's first position if there is none of this fleet.
+    /// Goes on where the state says; begins a chain at the journal's first position if there is none of this fleet, or
+    /// if the journal does not have what comes next in it: a chain has no gap.
     ///
     /// - Parameters:
     ///   - receiver: its name.
@@ -62,9 +65,10 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         let first = try PieceCutter.first(in: journalDirectory, files: files) ?? end
         let place: (chain: ChainName, stored: JournalPosition)
         if entries["fleet"] == fleet, let chain = entries["chain"].flatMap(ChainName.init), chain.receiver == receiver,
-            let position = entries["position"].flatMap({ Int($0) }).map(JournalPosition.init), position <= end
+            let position = entries["position"].flatMap({ Int($0) }).map(JournalPosition.init), position >= first,
+            position <= end
         {
-            place = (chain, max(position, first))
+            place = (chain, position)
         } else {
             place = (ChainName(receiver: receiver, &generator), first)
             try state.commit([
@@ -73,6 +77,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         }
         self.chain = place.chain
         self.stored = place.stored
+        self.isOwnEnd = place.stored == first && entries["chain"] != place.chain.description
         self.receiver = receiver
         self.journalDirectory = journalDirectory
         self.store = store
@@ -89,6 +94,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     /// - Throws: if the disk or the bucket refuses; the same piece is next then.
     package mutating func step(upTo end: JournalPosition) throws(UploadFailure) -> Step {
         guard let piece = try self.nextPiece(upTo: end) else { return .idle }
+        guard try self.isAtEnd(piece) else { return try self.diverge() }
         let (files, key) = (self.files, self.chain.key(of: piece.start))
         let body = ObjectBody(byteCount: piece.byteCount) { (offset, count) throws(FileSystemError) in
             try piece.read(offset..<(offset + count), files)
@@ -110,6 +116,23 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
             self.cutter = PieceCutter(directory: self.journalDirectory, position: found.end, files: self.files)
             return .stored(found, .present)
         }
+    }
+
+    /// Whether the chain may go on with a piece.
+    ///
+    /// Pieces that mergers have taken are deleted, but for the last one. If the bucket lacks this piece and has a later one,
+    /// the data directory was put back from a copy that is older than what was deleted: nobody would read the piece.
+    private mutating func isAtEnd(_ piece: JournalPiece) throws(UploadFailure) -> Bool {
+        guard !self.isOwnEnd else { return true }
+        let (key, prefix) = (self.chain.key(of: piece.start), self.chain.prefix)
+        let isBehind = try self.asking { (store) throws(StoreError) in
+            guard try store.status(of: key) == nil else { return false }
+            return try store.list(prefix, after: key, isFolded: false).objects.contains {
+                ChainName.position(ofPiece: $0.key.dropFirst(prefix.utf8.count)) != nil
+            }
+        }
+        self.isOwnEnd = !isBehind
+        return !isBehind
     }
 
     private mutating func nextPiece(upTo end: JournalPosition) throws(UploadFailure) -> JournalPiece? {
@@ -171,6 +194,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         }
         self.chain = chain
         self.stored = position
+        self.isOwnEnd = true
     }
 
     private mutating func reached(_ position: JournalPosition) throws(UploadFailure) {
@@ -210,6 +234,24 @@ package enum UploadFailure: Error, CustomStringConvertible {
 package enum UploadState {
     /// Where it is in a data directory.
     package static func path(in data: String) -> String { Path.join(data, "state/store.state") }
+
+    private static let handedPrefix = "handed:"
+
+    /// The entry of a range of the journal that mergers have, and the own archive has not; its value is the end.
+    package static func handedKey(from start: JournalPosition) -> String { "\(self.handedPrefix)\(start.rawValue)" }
+
+    /// The ranges of a receiver's journal that mergers have, and its own archive has not.
+    package static func handed(
+        in data: String, files: some FileSystem
+    ) throws(FileSystemError) -> [Range<JournalPosition>] {
+        let entries = try StateImage.read(self.path(in: data), files: files)?.entries ?? [:]
+        return entries.compactMap { key, value in
+            guard key.hasPrefix(self.handedPrefix), let start = Int(key.dropFirst(self.handedPrefix.utf8.count)),
+                let end = Int(value), start < end
+            else { return nil }
+            return JournalPosition(start)..<JournalPosition(end)
+        }
+    }
 
     /// The fleet that a data directory belongs to; `nil` if it belongs to none, or is not readable.
     package static func fleet(in data: String) -> String? {

@@ -79,11 +79,24 @@ extension DataVerifier {
     mutating func verifyDelivered(_ stem: String, _ facts: PartManifest?) throws(FileSystemError) {
         let path = stem + ".delivered"
         guard let facts, let bytes = try self.data.files.contents(of: self.absolute(path)) else { return }
-        guard bytes != Array((facts.sha256 + "\n").utf8) else { return }
+        let lines = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
+        let isNamed = lines[0].elementsEqual(facts.sha256.utf8)
+        let isWhole = lines.last == [] && (lines.count == 2 || (lines.count == 3 && Self.isReceipt(lines[1])))
+        guard !isNamed || !isWhole else { return }
         self.report.add(
             Problem(
                 .disagreement, path, at: 0, byteCount: bytes.count,
                 "it does not hold the SHA-256 of its part: waybill deliver sends the part again"))
+    }
+
+    /// Whether a mark's second line says, as in a fleet, which merger delivered the part, and what of it.
+    private static func isReceipt(_ line: ArraySlice<UInt8>) -> Bool {
+        let fields = line.split(separator: 0x20, omittingEmptySubsequences: false)
+        guard fields.count == 3, fields[0].starts(with: "merger=".utf8) else { return false }
+        return zip(fields[1...], ["sent=", "dead="]).allSatisfy { field, name in
+            let number = String(decoding: field.dropFirst(name.utf8.count), as: UTF8.self)
+            return field.starts(with: name.utf8) && Int(number) != nil
+        }
     }
 
     /// Reports bytes after the end that the checkpoint states, unless a crash may have left them.

@@ -1,5 +1,6 @@
 package import WaybillArchive
 package import WaybillExport
+internal import WaybillFleet
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -292,11 +293,18 @@ package struct DataVerifier<Files: FileSystem> {
         self.lastSegment = self.segmentPath(last)
         self.lastSegmentStart = last
         self.journalEnd = JournalPosition(fileEnd)
+        let handed = try UploadState.handed(in: self.data.root, files: self.data.files)
+        var handedCount = 0
         var reader = JournalReader(directory: self.data.journal, position: first, files: self.data.files)
         var count = 0
         var rawByteCount = 0
         while let record = try reader.next(upTo: self.journalEnd) {
             let offset = record.header.offset
+            // What the mergers of a fleet have is not in this archive.
+            if handed.contains(where: { $0.contains(record.position) }) {
+                handedCount += record.header.lineCount
+                continue
+            }
             self.batches[record.description.name, default: []].append(
                 JournalBatch(
                     offset: offset, end: offset.advanced(by: record.header.rawByteCount), position: record.position))
@@ -304,6 +312,7 @@ package struct DataVerifier<Files: FileSystem> {
             self.lastBatch = record.position
             rawByteCount += record.header.rawByteCount
         }
+        if handedCount > 0 { self.report.total("journal_lines_of_mergers", handedCount) }
         self.sortBatches(last)
         for (segment, next) in zip(segments, segments.dropFirst()) {
             let path = JournalPath.segment(segment, in: self.data.journal)

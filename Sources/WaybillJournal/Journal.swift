@@ -68,17 +68,19 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Opens or creates the journal in `directory`, which must exist.
     ///
-    /// - Parameter endMin: the position that readers have reached. A journal that ends before it, because its files
-    ///   were damaged or removed, continues there: a position is never used twice.
+    /// - Parameters:
+    ///   - endMin: the position that readers have reached. A journal that ends before it, because its files
+    ///     were damaged or removed, continues there: a position is never used twice.
+    ///   - tables: which segments the stream table is read from.
     package init(
         directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
-        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000
+        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000, tables: JournalTables = .last
     ) throws(FileSystemError) {
         self.awakeSealedCountMax = awakeSealedCountMax
         self.directory = directory
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
-        var found = try JournalRecovery.recover(directory: directory, files: files)
+        var found = try tables.recover(directory, files, awakeSealedCountMax: awakeSealedCountMax)
         if found.end < endMin {
             found.report.damages.append(
                 JournalDamage(

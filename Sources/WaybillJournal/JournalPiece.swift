@@ -1,5 +1,5 @@
 internal import WaybillCompression
-internal import WaybillProtocol
+package import WaybillProtocol
 package import WaybillSystem
 
 /// A part of a journal that can be read alone.
@@ -206,7 +206,7 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
     }
 
     /// The lines that open streams before a position, with their mark.
-    private static func head(
+    package static func head(
         _ used: [StreamNumber: StreamDescription], before start: JournalPosition, lastKnown time: WallTime
     ) -> [UInt8] {
         var lines: [UInt8] = []

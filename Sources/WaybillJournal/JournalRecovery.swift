@@ -90,7 +90,7 @@ package struct JournalRecovery: Hashable, Sendable {
         return try scan?.builder.table(of: JournalPath.segment(previous, in: directory), on: nil, files: files)
     }
 
-    fileprivate struct Scan {
+    struct Scan {
         var builder = TableBuilder()
         var end: JournalPosition
         /// The start of the last group.
@@ -103,7 +103,7 @@ package struct JournalRecovery: Hashable, Sendable {
     }
 
     /// Reads a segment; `nil` if nothing in it is whole.
-    private static func scan(
+    static func scan(
         _ base: JournalPosition, upTo limit: JournalPosition, directory: String, files: some FileSystem
     ) throws(FileSystemError) -> Scan? {
         var scan = Scan(end: base, groupStart: base)

@@ -339,7 +339,7 @@ extension ArchiveProjection {
             }
         }
         var damaged: [String: Damaged] = [:]
-        for stem in stems { damaged[stem] = try self.damage(of: stem) }
+        for stem in stems.sorted() { damaged[stem] = try self.damage(of: stem) }
         let places = try self.places(of: damaged)
         try self.visitJournal { run, route, batch in
             guard let stem = places.stem(of: run, route, batch) else { return }

@@ -116,19 +116,31 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             isKept: { (path) throws(FileSystemError) in
                 // The rest of an interrupted seal; the seal starts again.
                 if path.hasSuffix(".ndjson.gz.tmp") { return false }
-                if path.hasSuffix(".ndjson.gz") { return try !Self.isUnfinished(Path.join(root, path), files) }
+                if path.hasSuffix(".ndjson.gz") {
+                    try Self.dropUnfinished(Path.join(root, path), files)
+                    return true
+                }
                 guard Self.isOwnName(Path.name(of: path)) else { return true }
+                let sealed = Path.join(root, path[..<(path.lastIndex(of: ".") ?? path.endIndex)] + ".ndjson.gz")
+                try Self.dropUnfinished(sealed, files)
                 // The checkpoint no longer has those of sealed days.
                 guard path.hasSuffix(".sources") else { return false }
-                return try files.status(at: Path.join(root, path.dropLast(8) + ".ndjson.gz")) != nil
+                return try files.status(at: sealed) != nil
             })
     }
 
-    /// Whether a compressed file exists next to the lines it was made from, and no manifest records it.
-    private static func isUnfinished(_ path: String, _ files: Files) throws(FileSystemError) -> Bool {
-        guard try files.status(at: String(path.dropLast(3))) != nil else { return false }
-        let manifest = try DayManifest.read(in: Path.parent(of: path), files: files)
-        return !(manifest?.files.contains { $0.name == Path.name(of: path) } ?? false)
+    /// Removes a compressed file that is next to the lines it was made from, and that no manifest records: the seal starts
+    /// again.
+    ///
+    /// Before the lines, if the checkpoint does not have them, and for good: without them it would be taken for a sealed
+    /// file, and they would be archived a second time.
+    private static func dropUnfinished(_ path: String, _ files: Files) throws(FileSystemError) {
+        guard try files.status(at: path) != nil, try files.status(at: String(path.dropLast(3))) != nil else { return }
+        let directory = Path.parent(of: path)
+        let manifest = try DayManifest.read(in: directory, files: files)
+        guard !(manifest?.files.contains { $0.name == Path.name(of: path) } ?? false) else { return }
+        try files.unlink(path)
+        try files.synchronizeDirectory(directory)
     }
 
     /// The existing folders of apps.

@@ -111,6 +111,13 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
         self.state.entries[Self.personPrefix + digest].flatMap { ErasureRecord(text: $0) }
     }
 
+    /// What was erased of a person, for who does not hold the directory's lock.
+    package static func record(
+        of digest: String, in data: DataDirectory<Files>
+    ) throws(FileSystemError) -> ErasureRecord? {
+        try ErasureEntries(in: data).entries?[Self.personPrefix + digest].flatMap { ErasureRecord(text: $0) }
+    }
+
     /// Makes the record durable; from now on no reader takes the person's lines.
     package mutating func record(_ record: ErasureRecord, of digest: String) throws(FileSystemError) {
         try self.commit([Self.personPrefix + digest: .some(record.text)])

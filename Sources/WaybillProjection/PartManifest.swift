@@ -72,10 +72,16 @@ package struct PartManifest: Hashable, Sendable {
     package var gzipSHA256: String?
     /// Records that were erased since it was closed, each with all its events.
     package var erasedCount = 0
+    /// The digest that the part had when it was closed, if an erasure has changed it since.
+    ///
+    /// Mergers of a fleet erase at different times, and know by it that a part is the same.
+    package var closedSHA256: String?
     package let oldest: WallTime?
     let lateness: Lateness?
 
     package var recordCount: Int { self.totals.recordCount }
+    /// By what a fleet's mergers know the part, also after an erasure.
+    package var claimSHA256: String { self.closedSHA256 ?? self.sha256 }
     package var eventCount: Int { self.totals.eventCount }
     package var notAfter: WallTime? { self.lateness?.notAfter }
 
@@ -124,6 +130,7 @@ package struct PartManifest: Hashable, Sendable {
             json.member("first_id", self.firstID)
             json.member("last_id", self.lastID)
             json.member("sha256", self.sha256)
+            if let closedSHA256 { json.member("closed_sha256", closedSHA256) }
             if let oldest { json.member("oldest_ts", oldest.text) }
             if let lateness {
                 if let notAfter = lateness.notAfter { json.member("not_after", notAfter.text) }
@@ -154,6 +161,8 @@ package struct PartManifest: Hashable, Sendable {
         self.firstID = firstID
         self.lastID = lastID
         self.sha256 = sha256
+        self.closedSHA256 = json["closed_sha256"]?.string
+        if json["closed_sha256"] != nil, !(self.closedSHA256.map(SHA256Digest.isText) ?? false) { return nil }
         self.gzipSHA256 = json["gz_sha256"]?.string
         if json["gz_sha256"] != nil, !(self.gzipSHA256.map(SHA256Digest.isText) ?? false) { return nil }
         self.oldest = json["oldest_ts"]?.string.flatMap { WallTime(text: $0) }

@@ -311,6 +311,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount, at: self.clock.wallTime(),
                     took: self.clock.monotonicTime() - start)
+                self.telemetry.journalReached(self.journal.end)
             }
         } catch {
             self.failed(error, start)

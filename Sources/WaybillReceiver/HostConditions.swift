@@ -10,9 +10,11 @@ package import WaybillSystem
 package final class HostConditions: Sendable {
     let clock: ClockTrust
     let reserve: DiskReserve
-    let marks: MarkDemand
+    package let marks: MarkDemand
     /// Where days are sealed in a merged journal; `nil`: by the clock.
     let barriers: SealBarriers?
+    /// Whether a projection that ends completes what it seals, however long it takes; else the next start does.
+    let finishesSeals: Bool
     private let refusal = Lock<String?>(nil)
 
     /// - Parameters:
@@ -23,6 +25,7 @@ package final class HostConditions: Sendable {
         telemetry: ReceiverTelemetry, isUploaded: Bool = false
     ) {
         self.barriers = nil
+        self.finishesSeals = false
         self.clock = ClockTrust(
             lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
             telemetry: telemetry)
@@ -33,9 +36,10 @@ package final class HostConditions: Sendable {
     /// Of a merger, whose projections seal where the fleet's log says.
     init(
         lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry, barriers: SealBarriers
+        telemetry: ReceiverTelemetry, barriers: SealBarriers, finishesSeals: Bool
     ) {
         self.barriers = barriers
+        self.finishesSeals = finishesSeals
         self.clock = ClockTrust(
             lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
             telemetry: telemetry)
@@ -53,7 +57,7 @@ package final class HostConditions: Sendable {
 /// Whether projections wait for a later time in the journal, because the time of their open parts is to be over.
 ///
 /// A receiver that gets nothing then writes its time once a minute, or more often if parts are closed sooner.
-final class MarkDemand: Sendable {
+package final class MarkDemand: Sendable {
     /// How long the journal may be without a new time; `nil` if no projection ever waits for one.
     let interval: Duration?
     private let names = Lock<Set<String>>([])
@@ -66,7 +70,7 @@ final class MarkDemand: Sendable {
     /// Whether a projection waits now.
     var isWaiting: Bool { self.names.withLock { !$0.isEmpty } }
 
-    func set(_ isWaiting: Bool, for projection: String) {
+    package func set(_ isWaiting: Bool, for projection: String) {
         guard self.interval != nil else { return }
         self.names.withLock { names in
             if isWaiting { names.insert(projection) } else { names.remove(projection) }

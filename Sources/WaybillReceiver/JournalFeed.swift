@@ -104,6 +104,12 @@ package final class JournalFeed: Sendable {
         self.watch.close()
     }
 
+    /// Hands out again, to readers that start where the last ones ended.
+    func reopen() {
+        self.monitor.update { $0.isClosed = false }
+        self.watch.reopen()
+    }
+
     /// Hands out nothing more, and lets readers write nothing more: a stop does not wait for them, or the data directory
     /// at their paths is not theirs any more.
     package func abandon() {
@@ -113,7 +119,7 @@ package final class JournalFeed: Sendable {
     }
 
     /// The position up to which the journal is durable.
-    var end: JournalPosition {
+    package var end: JournalPosition {
         self.monitor.update { $0.end }
     }
 

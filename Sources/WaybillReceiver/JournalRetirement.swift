@@ -42,7 +42,7 @@ package final class JournalRetirement: Sendable {
         set { self.state.withLock { $0.required = newValue } }
     }
 
-    func checkpointed(_ name: String, at position: JournalPosition) {
+    package func checkpointed(_ name: String, at position: JournalPosition) {
         self.state.withLock { $0.positions[name] = position }
     }
 

@@ -62,6 +62,11 @@ package final class JournalWatch: Sendable {
         for answer in answers { answer() }
     }
 
+    /// Lets requests wait again.
+    func reopen() {
+        self.state.withLock { $0.isClosed = false }
+    }
+
     /// Answers all: nothing more becomes durable.
     func close() {
         let answers = self.state.withLock { state -> [Answer] in

@@ -126,7 +126,11 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         self.attempt { (loop) throws(FileSystemError) in
             try loop.commit()
             // Closed parts are usually small, and can be sent once they are compressed.
-            for _ in 0..<Self.lastStepCountMax where loop.projection.isSealing { try loop.projection.continueSealing() }
+            var stepCount = 0
+            while loop.projection.isSealing, loop.conditions.finishesSeals || stepCount < Self.lastStepCountMax {
+                try loop.projection.continueSealing()
+                stepCount += 1
+            }
             loop.report()
             loop.telemetry.happened(loop.outcomes.finish(), in: loop.projection.name)
             loop.telemetry.projectionStopped(loop.projection.name, loop.projection.report)

@@ -35,7 +35,7 @@ extension Receiver {
         self.retirement.retention = configuration.journalRetention
         self.retirement.unread = configuration.unreadJournal
         // An export that was added runs only after a restart.
-        self.retirement.required = self.settings.required.intersection(self.retirement.names)
+        self.retirement.required = Self.required(self.settings.required, among: self.retirement.names)
         self.taken.withLock { $0 = configuration }
         self.telemetry.reloaded(changed)
     }
@@ -68,6 +68,7 @@ extension Receiver {
             self.tls.withLock { $0 = server }
             self.telemetry.certificateUsed(until: server.expiry)
         }
+        if self.store != nil { self.announcement.set(configuration.agentsRecord) }
         let revocations = self.tls.withLock { $0?.revocations ?? .empty }
         self.serving.withLock { $0 }?.replace(configuration.register(revocations: revocations))
     }

@@ -14,6 +14,14 @@ extension Receiver {
         return Set(configuration.projections == .all ? projections + [UploadLoop.name] : [UploadLoop.name])
     }
 
+    /// Those who must have read a segment of the journal before a bound on the journal deletes it.
+    ///
+    /// The bucket always: agents are told what is stored by positions of the journal, so what was deleted before it was
+    /// uploaded would count as stored.
+    static func required(_ projections: Set<String>, among readers: Set<String>) -> Set<String> {
+        projections.union([UploadLoop.name]).intersection(readers)
+    }
+
     func startUploading(
         _ store: StoreAttachment, _ files: POSIXFileSystem, _ feed: JournalFeed, _ conditions: HostConditions,
         _ clock: any SystemClock
@@ -22,7 +30,7 @@ extension Receiver {
         conditions.marks.set(true, for: UploadLoop.name)
         let loop = UploadLoop(
             store, self.configuration, feed: feed,
-            retirement: self.retirement, telemetry: self.telemetry, clock: clock,
+            retirement: self.retirement, telemetry: self.telemetry, clock: clock, announcement: self.announcement,
             stored: { [membership = self.configuration.membership] in membership?.advance(to: $0) })
         let handover = Handover(loop)
         return Worker(name: "waybill-upload") {

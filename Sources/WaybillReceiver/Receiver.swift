@@ -35,6 +35,8 @@ package final class Receiver: Service {
         case metrics(MetricsServer.Failure)
         /// Exports that cannot continue with their options.
         case exports([String])
+        /// The journal cannot go from the own archive to a fleet now.
+        case turn(String)
         /// The journal's files were deleted, moved or replaced; the archive had read it up to a position.
         case lost(JournalLoss, archived: JournalPosition)
 
@@ -47,6 +49,7 @@ package final class Receiver: Service {
                 "cannot listen on \(address): \(cause); choose another address with --listen"
             case .metrics(let failure): failure.description
             case .exports(let conflicts): conflicts.joined(separator: "\n")
+            case .turn(let problem): problem
             case .lost(let loss, let archived): Self.text(loss, archived: archived)
             }
         }
@@ -90,6 +93,7 @@ package final class Receiver: Service {
     let onTrustChange: (@Sendable (Receiver) -> Void)?
     private let onListening: (@Sendable (Ports) -> Void)?
     let store: StoreAttachment?
+    let announcement: AgentsAnnouncement
 
     /// The ports that a receiver listens on, also where port 0 was requested.
     package struct Ports: Sendable {
@@ -109,6 +113,7 @@ package final class Receiver: Service {
         self.onTrustChange = onTrustChange
         self.onListening = onListening
         self.store = store
+        self.announcement = AgentsAnnouncement(store.map { _ in configuration.agentsRecord })
         var configuration = configuration
         if let store { configuration.membership = FleetMembership(fleet: store.fleet) }
         self.configuration = configuration
@@ -118,8 +123,7 @@ package final class Receiver: Service {
         self.retirement = JournalRetirement(
             names: Self.readers(configuration, store),
             retention: configuration.journalRetention, unread: configuration.unreadJournal)
-        self.retirement.required =
-            store == nil || configuration.projections == .all ? self.settings.required : [UploadLoop.name]
+        self.retirement.required = Self.required(self.settings.required, among: self.retirement.names)
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },
@@ -146,6 +150,7 @@ package final class Receiver: Service {
             lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry,
             isUploaded: self.store != nil)
         try self.begin(&journal, in: data, conditions, clock)
+        try self.takeTurn(in: data, journalEnd: journal.end)
         let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount, isNew: isNew)
         self.telemetry.willProject(self.retirement.names.subtracting([UploadLoop.name]))
@@ -458,20 +463,5 @@ package final class Receiver: Service {
                 group.run(on: feed)
             }
         }
-    }
-}
-
-/// Carries a noncopyable value to the thread that will own it.
-///
-/// `@unchecked Sendable`: the value is put in before the thread starts and taken out once, by that thread.
-final class Handover<Value: ~Copyable>: @unchecked Sendable {
-    private var value: Value?
-
-    init(_ value: consuming Value) {
-        self.value = consume value
-    }
-
-    func take(_ body: (consuming Value) -> Void) {
-        if let value = self.value.take() { body(value) }
     }
 }

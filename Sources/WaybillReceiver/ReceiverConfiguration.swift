@@ -26,6 +26,10 @@ package struct ReceiverConfiguration: Sendable {
     package var pieceByteCount = 8 << 20
     /// Or when its first byte has waited so long.
     package var pieceInterval = Duration.seconds(2)
+    /// A merger puts a checkpoint into the bucket when the last one is so old.
+    package var fleetCheckpointInterval = Duration.seconds(24 * 3600)
+    /// How long pieces and rounds stay in the bucket at least.
+    package var pieceRetention = Duration.seconds(7 * 86_400)
     /// Which of archive and exports it writes itself.
     package var projections = ReceiverProjections.all
     /// The fleet that it belongs to; `nil` when it stands alone.
@@ -89,6 +93,11 @@ package struct ReceiverConfiguration: Sendable {
     func register(revocations: RevocationList) -> AgentRegister {
         self.agents.map { AgentRegister($0, revocations: revocations) }
             ?? AgentRegister(token: self.token, revocations: revocations)
+    }
+
+    /// What the fleet knows about ``agents``.
+    package var agentsRecord: AgentsRecord {
+        AgentsRecord(receiver: self.name, agents: self.agents, time: POSIXClock().wallTime())
     }
 
     /// The files whose change a running receiver takes up: certificates, keys, authorities, revocation lists, agents

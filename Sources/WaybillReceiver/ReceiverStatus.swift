@@ -22,11 +22,19 @@ struct ReceiverStatus: Sendable {
     let usage: DiskUsage
 
     /// The status, at once or when the journal is durable beyond a position; `nil` if too many wait.
-    ///
-    /// Who waits for the journal gets the disk's usage as it was measured last.
     func answer(after position: Int?, on channel: any Channel) -> EventLoopFuture<[UInt8]>? {
-        guard let position else { return self.usage.measure(on: channel.eventLoop).map { self.json($0) } }
-        let watch = self.feed.watch
+        Self.answer(after: position, on: channel, self.feed, self.usage) { self.json($0) }
+    }
+
+    /// Who waits for the journal gets the disk's usage as it was measured last.
+    ///
+    /// - Parameter json: makes the answer.
+    static func answer(
+        after position: Int?, on channel: any Channel, _ feed: JournalFeed, _ usage: DiskUsage,
+        _ json: @escaping @Sendable (DiskUsage.Result?) -> [UInt8]
+    ) -> EventLoopFuture<[UInt8]>? {
+        guard let position else { return usage.measure(on: channel.eventLoop).map { json($0) } }
+        let watch = feed.watch
         let promise = channel.eventLoop.makePromise(of: Void.self)
         let wait = watch.wait(beyond: JournalPosition(position)) { promise.succeed() }
         switch wait {
@@ -39,7 +47,7 @@ struct ReceiverStatus: Sendable {
             channel.closeFuture.whenComplete { _ in watch.cancel(number) }
             promise.futureResult.whenComplete { _ in timeout.cancel() }
         }
-        return promise.futureResult.map { self.json(self.usage.last) }
+        return promise.futureResult.map { json(usage.last) }
     }
 
     private func json(_ usage: DiskUsage.Result?) -> [UInt8] {
@@ -64,9 +72,10 @@ struct ReceiverStatus: Sendable {
             json.member("connected", agents.count)
             json.member("agents", objects: Self.listed(agents)) { self.write($1, now: now, to: &$0) }
             json.member("projections", objects: projections) { json, entry in
-                self.write(entry.value, of: entry.key, journalEnd: end, now: now, to: &json)
+                entry.value.write(entry.key, journalEnd: end, self.feed, now: now, to: &json)
             }
-            json.member("disk") { self.writeDisk(usage, to: &$0) }
+            self.telemetry.writeStore(end, to: &json)
+            json.member("disk") { usage.write(self.shared.conditions, to: &$0) }
         }
     }
 
@@ -94,20 +103,20 @@ struct ReceiverStatus: Sendable {
         json.member("lines_per_second", connection.linesPerSecond(at: now))
         json.member("clock_difference_ms", connection.clockDifference.map { Int($0.nanoseconds / 1_000_000) })
     }
+}
 
-    // MARK: Projections
-
-    private func write(
-        _ standing: ReceiverTelemetry.ProjectionStanding, of name: String, journalEnd end: JournalPosition,
-        now: WallTime, to json: inout JSONWriter
+extension ReceiverTelemetry.ProjectionStanding {
+    /// Writes the projection's part of a status.
+    func write(
+        _ name: String, journalEnd end: JournalPosition, _ feed: JournalFeed, now: WallTime, to json: inout JSONWriter
     ) {
-        let tally = standing.tally
-        let pending = max(0, end.rawValue - standing.position.rawValue)
+        let tally = self.tally
+        let pending = max(0, end.rawValue - self.position.rawValue)
         json.member("name", name)
-        json.member("state", standing.failure != nil ? "failing" : standing.isHeld ? "waiting" : "ok")
-        json.member("error", standing.failure?.description)
+        json.member("state", self.failure != nil ? "failing" : self.isHeld ? "waiting" : "ok")
+        json.member("error", self.failure?.description)
         json.member("behind_bytes", pending)
-        json.member("behind_seconds", self.secondsBehind(standing, pending, now))
+        json.member("behind_seconds", self.secondsBehind(feed, pending, now))
         json.member("lines", tally.lineCount)
         json.member("archived", tally.archived)
         json.member("exported", tally.exported)
@@ -128,25 +137,25 @@ struct ReceiverStatus: Sendable {
 
     /// How long the oldest batch that is not in the projection's files has been in the journal; `nil` if that is not
     /// known, at most as long as said if it is no longer in memory.
-    private func secondsBehind(
-        _ standing: ReceiverTelemetry.ProjectionStanding, _ pending: Int, _ now: WallTime
-    ) -> Int? {
+    private func secondsBehind(_ feed: JournalFeed, _ pending: Int, _ now: WallTime) -> Int? {
         guard pending > 0 else { return 0 }
         let since: WallTime
-        switch self.feed.waiting(after: standing.position) {
+        switch feed.waiting(after: self.position) {
         case .nothing: return 0
         case .since(let time): since = time
         case .unknown:
-            guard let time = standing.receivedAt else { return nil }
+            guard let time = self.receivedAt else { return nil }
             since = time
         }
         return Int(max(0, now.milliseconds - since.milliseconds) / 1000)
     }
 
-    // MARK: Disk
+}
 
-    private func writeDisk(_ usage: DiskUsage.Result?, to json: inout JSONWriter) {
-        let reserve = self.shared.conditions.reserve.standing
+extension DiskUsage.Result? {
+    /// Writes the disk's part of a status.
+    func write(_ conditions: HostConditions, to json: inout JSONWriter) {
+        let (usage, reserve) = (self, conditions.reserve.standing)
         json.member("free", reserve?.freeByteCount)
         json.member("total", reserve?.totalByteCount)
         json.member("reserve", reserve?.reservedByteCount)

@@ -15,28 +15,35 @@ extension ReceiverTelemetry {
         self.addTLS(to: &page)
         self.addJournal(journalEnd, to: &page)
         self.addStore(journalEnd, to: &page)
-        Self.addHost(shared, usage, to: &page)
+        page.add(
+            "waybill_acks_withheld", .gauge, "1 while the disk refuses the journal, so that nothing is acknowledged.",
+            shared.conditions.withheld == nil ? 0 : 1)
+        self.addFiles(shared.conditions, usage, journalEnd, to: &page)
+        page.addProcess()
+        return page
+    }
+
+    /// Adds what archive and exports do, and what they have on the disk.
+    func addFiles(
+        _ conditions: HostConditions, _ usage: DiskUsage.Result?, _ journalEnd: JournalPosition,
+        to page: inout MetricsPage
+    ) {
+        self.addHost(conditions, usage, to: &page)
         // One copy, so that a projection's lines and its position come from the same checkpoint.
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         Self.addConservation(of: projections, journalEnd, to: &page)
         Self.addOverflow(of: projections, to: &page)
         Self.addWork(of: projections, to: &page)
         self.addRetention(of: projections, to: &page)
-        page.addProcess()
-        return page
     }
 
-    private static func addHost(_ shared: ReceiverShared, _ usage: DiskUsage.Result?, to page: inout MetricsPage) {
+    private func addHost(_ conditions: HostConditions, _ usage: DiskUsage.Result?, to page: inout MetricsPage) {
         page.add("waybill_data_bytes", .gauge, "Bytes of the data directory's parts, as counted last.") { family in
             for part in usage?.parts ?? [] { family.sample(part.byteCount, [("part", part.name)]) }
         }
-        let conditions = shared.conditions
-        page.add(
-            "waybill_acks_withheld", .gauge, "1 while the disk refuses the journal, so that nothing is acknowledged.",
-            conditions.withheld == nil ? 0 : 1)
         page.add(
             "waybill_clock_doubted", .gauge, "1 while the clock cannot be trusted; seals and retention wait.",
-            conditions.clock.problem(shared.clock) == nil ? 0 : 1)
+            conditions.clock.problem(self.clock) == nil ? 0 : 1)
         if let free = conditions.reserve.free {
             page.add("waybill_disk_free_bytes", .gauge, "Free space on the disk of the data directory.", free)
         }
@@ -80,6 +87,10 @@ extension ReceiverTelemetry {
             "waybill_admission_bytes", .gauge, "Bytes of messages that wait for the disk.",
             shared.admissionByteCount - shared.budget.freeByteCount)
         self.addLimits(shared, to: &page)
+        self.addReloads(to: &page)
+    }
+
+    func addReloads(to page: inout MetricsPage) {
         page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") { family in
             family.sample(self.reloads.load(ordering: .relaxed), [("outcome", "taken")])
             family.sample(self.partialReloads.load(ordering: .relaxed), [("outcome", "partial")])

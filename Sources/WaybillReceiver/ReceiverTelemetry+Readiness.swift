@@ -20,18 +20,23 @@ extension ReceiverTelemetry {
     /// Ready if it commits, no projection fails, and the disk has more free space than its reserve.
     func readiness(_ shared: ReceiverShared) -> Readiness {
         var failures = [self.commitProblem(shared)].compactMap(\.self)
-        var problems = [shared.conditions.clock.problem(shared.clock)].compactMap(\.self)
+        var problems = [shared.conditions.clock.problem(shared.clock), self.storeProblem].compactMap(\.self)
+        self.addDiskProblems(shared.conditions, &failures, &problems)
+        return Readiness(isReady: failures.isEmpty, problems: failures + problems)
+    }
+
+    /// Adds what keeps archive and exports from being written, and what makes them wait.
+    func addDiskProblems(_ conditions: HostConditions, _ failures: inout [String], _ problems: inout [String]) {
         let projections = self.projections.withLock { $0 }.sorted { $0.key < $1.key }
         for (name, standing) in projections {
             guard let failure = standing.failure else { continue }
             failures.append(
                 "the disk refuses \(name) (\(failure)): it tries again, and the journal keeps what it lacks")
         }
-        if !shared.conditions.reserve.hasRoom(for: "archive") {
+        if !conditions.reserve.hasRoom(for: "archive") {
             failures.append("less space is free on the disk than its reserve: free some, or set retention")
         }
         let held = projections.filter(\.value.isHeld).map(\.key)
         if !held.isEmpty { problems.append("the disk is nearly full; these wait: \(held.joined(separator: ", "))") }
-        return Readiness(isReady: failures.isEmpty, problems: failures + problems)
     }
 }

@@ -1,5 +1,6 @@
 internal import Logging
 internal import WaybillFleet
+internal import WaybillJSON
 internal import WaybillJournal
 internal import WaybillMetrics
 internal import WaybillNotices
@@ -20,18 +21,33 @@ extension ReceiverTelemetry {
         var byteCount = 0
         /// Why the last attempt failed; `nil` while it works.
         var failure: String?
+        /// What the bucket lacks, since when.
+        var waiting = JournalAges()
     }
 
-    func uploadStarted(_ chain: String, at position: JournalPosition) {
-        self.upload.withLock { $0 = UploadStanding(chain: chain, stored: position) }
+    /// - Parameter end: the position up to which the journal is durable.
+    func uploadStarted(_ chain: String, at position: JournalPosition, journalEnd end: JournalPosition) {
+        let now = self.clock.monotonicTime()
+        self.upload.withLock { upload in
+            var standing = UploadStanding(chain: chain, stored: position)
+            if position < end { standing.waiting.reached(end, at: now) }
+            upload = standing
+        }
         self.logger.info(
             "the journal goes to the bucket", metadata: ["chain": "\(chain)", "position": .number(position.rawValue)])
+    }
+
+    /// The journal is durable up to here, from now on.
+    func journalReached(_ end: JournalPosition) {
+        let now = self.clock.monotonicTime()
+        self.upload.withLock { $0?.waiting.reached(end, at: now) }
     }
 
     func uploaded(byteCount: Int, _ creation: Creation, upTo end: JournalPosition, took: Duration) {
         self.uploadTimes.add(took)
         self.upload.withLock { upload in
             upload?.stored = end
+            upload?.waiting.passed(end)
             upload?.byteCount += byteCount
             upload?.failure = nil
             switch creation {
@@ -89,6 +105,48 @@ extension ReceiverTelemetry {
         page.add(
             "waybill_journal_unstored_bytes", .gauge, "Bytes of the journal that the bucket does not have yet.",
             max(0, journalEnd.rawValue - upload.stored.rawValue))
+        page.add(
+            "waybill_journal_unstored_seconds", .gauge,
+            "How long the oldest byte of the journal that the bucket lacks has been durable here; 0 if it lacks none."
+        ) { family in
+            family.sample(Double(upload.waiting.oldest(at: self.clock.monotonicTime()).nanoseconds) / 1e9)
+        }
+        page.addRequests(self.storeRequests)
+    }
+
+    /// Writes the bucket's part of the status.
+    func writeStore(_ journalEnd: JournalPosition, to json: inout JSONWriter) {
+        guard let upload = self.upload.withLock({ $0 }) else { return }
+        json.member("store") { json in
+            json.member("chain", upload.chain)
+            json.member("stored", upload.stored.rawValue)
+            json.member("unstored_bytes", max(0, journalEnd.rawValue - upload.stored.rawValue))
+            json.member(
+                "unstored_seconds",
+                Int(upload.waiting.oldest(at: self.clock.monotonicTime()).nanoseconds / 1_000_000_000))
+            json.member("error", upload.failure)
+        }
+    }
+
+    /// Why the bucket does not take the journal; `nil` while it does, or soon may.
+    var storeProblem: String? {
+        guard let upload = self.upload.withLock({ $0 }), let failure = upload.failure else { return nil }
+        let seconds = upload.waiting.oldest(at: self.clock.monotonicTime()).nanoseconds / 1_000_000_000
+        return "the bucket does not take the journal (\(failure)), which has waited for \(seconds) s: lines are "
+            + "acknowledged, and agents keep what the bucket lacks"
+    }
+}
+
+extension MetricsPage {
+    /// Adds how often a bucket was asked.
+    mutating func addRequests(_ counts: MeteredStore.Counts) {
+        self.add("waybill_store_requests_total", .counter, "Requests to the bucket; what is sent again counts once.") {
+            family in
+            for method in MeteredStore.Method.allCases {
+                family.sample(counts.doneCount(method), [("method", method.rawValue), ("outcome", "answered")])
+                family.sample(counts.failureCount(method), [("method", method.rawValue), ("outcome", "failed")])
+            }
+        }
     }
 }
 

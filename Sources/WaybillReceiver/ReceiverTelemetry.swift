@@ -4,6 +4,7 @@ internal import WaybillMetrics
 internal import WaybillNotices
 internal import WaybillProjection
 package import WaybillProtocol
+internal import WaybillStore
 package import WaybillSystem
 internal import WaybillTLS
 
@@ -100,6 +101,8 @@ package final class ReceiverTelemetry: Sendable {
     let projections = Lock<[String: ProjectionStanding]>([:])
     let upload = Lock<UploadStanding?>(nil)
     let uploadTimes = DurationHistogram(.delivery)
+    /// What the bucket was asked, by a receiver or a merger.
+    let storeRequests = MeteredStore.Counts()
     let deletions = Lock<[DeletionKey: DeletionSum]>([:])
 
     package init(

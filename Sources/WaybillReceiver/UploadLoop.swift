@@ -34,12 +34,13 @@ struct UploadLoop: ~Copyable {
     private var backoff: Backoff
     private var failureCount = 0
     private let stored: @Sendable (JournalPosition) -> Void
+    private let announcement: AgentsAnnouncement
 
     /// - Parameter stored: called with each position up to which the bucket has the journal.
     init(
         _ attachment: StoreAttachment, _ configuration: ReceiverConfiguration, feed: JournalFeed,
         retirement: JournalRetirement, telemetry: ReceiverTelemetry, clock: any SystemClock,
-        stored: @escaping @Sendable (JournalPosition) -> Void
+        announcement: AgentsAnnouncement, stored: @escaping @Sendable (JournalPosition) -> Void
     ) {
         self.attachment = attachment
         self.configuration = configuration
@@ -49,6 +50,7 @@ struct UploadLoop: ~Copyable {
         self.clock = clock
         self.backoff = Backoff(from: .milliseconds(200), to: .seconds(30), SeededGenerator(seed: SystemRandom.seed()))
         self.stored = stored
+        self.announcement = announcement
     }
 
     /// The thread's body.
@@ -60,7 +62,8 @@ struct UploadLoop: ~Copyable {
                     receiver: self.configuration.name, fleet: self.attachment.fleet,
                     journalDirectory: Path.join(data, "journal"),
                     end: self.feed.end, statePath: UploadState.path(in: data),
-                    pieceByteCount: self.configuration.pieceByteCount, files: files, store: self.attachment.store,
+                    pieceByteCount: self.configuration.pieceByteCount, files: files,
+                    store: MeteredStore(self.attachment.store, self.telemetry.storeRequests),
                     SeededGenerator(seed: SystemRandom.seed()))
                 return self.follow(uploader)
             } catch {
@@ -71,7 +74,8 @@ struct UploadLoop: ~Copyable {
 
     private mutating func follow(_ uploader: consuming Uploader<POSIXFileSystem>) {
         var uploader = uploader
-        self.telemetry.uploadStarted(uploader.chain.description, at: uploader.stored)
+        self.telemetry.uploadStarted(
+            uploader.chain.description, at: uploader.stored, journalEnd: self.feed.end)
         self.reached(uploader.stored)
         while true {
             let waiting = self.feed.waitForEnd(beyond: uploader.stored, until: nil)
@@ -86,6 +90,7 @@ struct UploadLoop: ~Copyable {
                     self.reached(piece.end)
                     self.telemetry.uploaded(
                         byteCount: piece.byteCount, creation, upTo: piece.end, took: self.clock.monotonicTime() - start)
+                    self.announcement.announce(in: self.attachment.store, self.telemetry)
                 case .diverged(let position, let former):
                     self.telemetry.diverged(
                         at: position, from: former.description, to: uploader.chain.description)

@@ -117,14 +117,17 @@ extension Eraser {
         manifest.totals.recordCount = part.recordCount
         manifest.totals.eventCount = part.eventCount
         (manifest.firstID, manifest.lastID) = (part.firstID, part.lastID)
+        manifest.closedSHA256 = manifest.closedSHA256 ?? old
         manifest.sha256 = facts.sha256
         manifest.erasedCount += renumbering.goneCount
         manifest.gzipSHA256 = try self.store(path, facts, isCompressed: manifest.gzipSHA256 != nil, &work)
         try self.write(ManifestLine.sealed(manifest.json), to: stem + ".manifest.json", &work)
         work.manifests[Path.name(of: stem)] = manifest
         let mark = try self.files.contents(of: root + ".delivered")
-        if mark == Array("\(old)\n".utf8) {
-            try self.write(Array("\(facts.sha256)\n".utf8), to: stem + ".delivered", &work)
+        if let mark, mark.starts(with: "\(old)\n".utf8) {
+            // What follows says which merger of a fleet sent it.
+            let rest = mark.dropFirst(old.utf8.count + 1)
+            try self.write(Array("\(facts.sha256)\n".utf8) + rest, to: stem + ".delivered", &work)
         }
     }
 

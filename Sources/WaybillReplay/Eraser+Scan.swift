@@ -28,9 +28,23 @@ extension Eraser {
             if let step { return .underWay("\(name) has a step that is not finished (\(step))", remedy: restart) }
         }
         if try self.entries(of: "archive")["position"] == nil {
-            return .underWay("the archive has no checkpoint", remedy: restart)
+            return .underWay(Failure.noCheckpoint, remedy: restart)
         }
         return nil
+    }
+
+    /// Makes the checkpoints durable on which the new files are based.
+    ///
+    /// A process that died in a commit may have left one that a power cut takes back. The files of an erasure stay, and
+    /// lines that they have from behind the older checkpoint would be archived a second time. A merger's projections, which
+    /// rest while a fleet's erasure runs, have done it.
+    func settleCheckpoints() throws(FileSystemError) {
+        for name in try self.files.list(self.data.state).sorted() where name.hasSuffix(".state") {
+            let state = String(name.dropLast(".state".utf8.count))
+            guard ["archive", "requeue"].contains(state) || state.hasPrefix("export-") else { continue }
+            var store = try StateStore(path: self.data.statePath(state), files: self.files)
+            try store.settle()
+        }
     }
 
     func entries(of state: String) throws(FileSystemError) -> [String: String] {
@@ -164,6 +178,8 @@ extension Eraser {
     private func visitJournal(
         _ body: (_ batch: ProjectedBatch, _ isArchived: Bool) -> Void
     ) throws(FileSystemError) {
+        // A merger's projections stand where the erasure does; what its journal has behind that depends on luck.
+        guard self.fleet == nil else { return }
         let coverage = JournalCoverage(directory: self.data.journal, files: self.files)
         guard let first = try coverage.first() else { return }
         let archived = JournalPosition(Int(try self.entries(of: "archive")["position"] ?? "0") ?? 0)

@@ -57,6 +57,10 @@ package struct Eraser<Files: FileSystem> {
         case underWay(String, remedy: String)
         case delivering([String])
         case deliveryRuns(String)
+        /// The directory's digests have another key than the fleet's.
+        case otherKey(String)
+        /// The directory is a merger's: what is erased here alone would make it differ from the others.
+        case merger(String)
 
         package var description: String {
             switch self {
@@ -71,6 +75,9 @@ package struct Eraser<Files: FileSystem> {
                     + "person's events the provider has; nothing was erased: finish it with waybill deliver, and run this again"
             case .deliveryRuns(let path):
                 "a delivery runs and holds \(path); wait for it or stop it, and run this again"
+            case .otherKey(let path): "the record of erasures in \(path) has another key than the fleet's"
+            case .merger(let path):
+                "\(path) is a merger's data directory; ask the fleet with --store or --config, and every merger erases"
             }
         }
     }
@@ -95,6 +102,8 @@ package struct Eraser<Files: FileSystem> {
     let kind: ErasedPeople.Kind
     let id: [UInt8]
     let isDryRun: Bool
+    /// Of a fleet's erasure: the digest of the person, and the fleet's key.
+    var fleet: FleetErasure?
     var report = Report()
     /// The ids of the person's events, in lower case, and the places of their lines.
     var ids: Set<[UInt8]> = []
@@ -128,8 +137,8 @@ package struct Eraser<Files: FileSystem> {
             try SystemRandom.secretBytes(count: 32)
         }
     ) throws(Failure) -> Report {
-        let lock = try self.takeLock()
-        defer { self.files.close(lock) }
+        let lock = self.fleet == nil ? try self.takeLock() : nil
+        defer { if let lock { self.files.close(lock) } }
         do throws(FileSystemError) {
             try ErasureLog.finishExchange(in: self.data)
         } catch {
@@ -139,6 +148,7 @@ package struct Eraser<Files: FileSystem> {
         defer { for lock in locks { self.files.close(lock) } }
         let failure: Failure?
         do throws(FileSystemError) {
+            if self.fleet == nil, !self.isDryRun { try self.settleCheckpoints() }
             let unrest = try self.unrest()
             failure = unrest == nil ? try self.erase(now, newKey) : unrest
         } catch {
@@ -156,6 +166,7 @@ package struct Eraser<Files: FileSystem> {
             throw .disk(error)
         }
         guard kind == .directory else { throw .noArchive(self.data.root) }
+        if !self.isDryRun, try self.isMergers() { throw .merger(self.data.root) }
         do throws(DataDirectoryError) {
             return try self.data.lock(processID: ProcessID.current)
         } catch {
@@ -168,8 +179,9 @@ package struct Eraser<Files: FileSystem> {
         _ now: WallTime, _ newKey: () throws(FileSystemError) -> [UInt8]
     ) throws(FileSystemError) -> Failure? {
         let old = try ErasureLog.recordedKey(in: self.data)
-        let key: [UInt8] = if let old { old } else { try newKey() }
-        let person = ErasedPeople.Person(id: self.id, self.kind, key: key)
+        if let fleet, let old, old != fleet.key { return .otherKey(self.data.root) }
+        let key: [UInt8] = if let known = old ?? self.fleet?.key { known } else { try newKey() }
+        let person = self.fleet?.person ?? ErasedPeople.Person(id: self.id, self.kind, key: key)
         let digest = person.digest
         let people = ErasedPeople(key: key, people: [self.kind: [person]])
         try self.scan(people)

@@ -105,7 +105,10 @@ extension Reporter {
         let dead = Path.join(Path.join(self.data.root, folder), "dead")
         for (stem, manifest) in manifests where names.contains(stem + ".delivered") {
             let letter = "delivery-" + stem.dropFirst("part-".utf8.count) + ".manifest.json"
-            let refused = try self.json(Path.join(dead, letter))?["records"]?.count ?? 0
+            let mark = Path.join(Path.join(self.data.root, folder), stem + ".delivered")
+            let letterCount = try self.json(Path.join(dead, letter))?["records"]?.count
+            // In a fleet the dead letters may be another merger's.
+            let refused = try self.deadCount(inMark: mark) ?? letterCount ?? 0
             day.delivered += max(0, (manifest["events"]?.count ?? 0) - refused)
             day.dead += refused
         }
@@ -119,6 +122,13 @@ extension Reporter {
                 if field.hasPrefix("dead=") { day.dead += Int(field.dropFirst(5)) ?? 0 }
             }
         }
+    }
+
+    /// The `dead=` of the second line of `.delivered`; `nil` outside a fleet.
+    private func deadCount(inMark path: String) throws(FileSystemError) -> Int? {
+        let mark = try self.data.files.contents(of: path, byteCountMax: 256) ?? []
+        let fields = String(decoding: mark.drop { $0 != 0x0A }.dropFirst().prefix { $0 != 0x0A }, as: UTF8.self)
+        return fields.split(separator: " ").first { $0.hasPrefix("dead=") }.flatMap { Int($0.dropFirst(5)) }
     }
 
     private func json(_ path: String) throws(FileSystemError) -> JSONValue? {

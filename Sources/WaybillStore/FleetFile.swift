@@ -3,20 +3,26 @@ internal import WaybillSystem
 
 /// The file that names a fleet: `fleet-00001.json`, of which the highest number counts.
 ///
-///     {"fleet":"<32 hex digits>","level":"stored","shards":1}
+///     {"fleet":"<32 hex digits>","level":"stored","shards":1,"seal_seconds":300}
 package struct FleetFile: Hashable, Sendable {
     /// 128 random bits in hexadecimal.
     package let fleet: String
     /// When deletion is allowed: `stored`.
     package let level: String
     package let shards: Int
+    /// How often days may be sealed: where the receivers' time passes a multiple of it.
+    package let sealSeconds: Int
     package let number: Int
+
+    package static let sealSecondsUsual = 300
+    package static let sealSecondsRange = 1...86_400
 
     private static let namePrefix = "fleet-"
     private static let byteCountMax = 64 << 10
 
-    private init(fleet: String, number: Int) {
+    private init(fleet: String, sealSeconds: Int, number: Int) {
         (self.fleet, self.level, self.shards, self.number) = (fleet, "stored", 1, number)
+        self.sealSeconds = sealSeconds
     }
 
     package static func key(_ number: Int) -> String {
@@ -47,11 +53,11 @@ package struct FleetFile: Hashable, Sendable {
     ///
     /// - Parameter random: 16 bytes.
     package static func create(
-        in store: any ObjectStore, random: [UInt8]
+        in store: any ObjectStore, random: [UInt8], sealSeconds: Int = FleetFile.sealSecondsUsual
     ) throws(StoreError) -> (file: FleetFile, isNew: Bool) {
         precondition(random.count == 16, "\(random.count) random bytes")
         if let file = try Self.read(from: store) { return (file, false) }
-        let file = FleetFile(fleet: Hexadecimal.text(random), number: 1)
+        let file = FleetFile(fleet: Hexadecimal.text(random), sealSeconds: sealSeconds, number: 1)
         let creation = try store.create(Self.key(1), ObjectBody(file.bytes))
         guard let bytes = try store.read(Self.key(1), 0..<Self.byteCountMax) else {
             throw StoreError(.damaged, code: "fleet-file", detail: "\(Self.key(1)) was written and cannot be read")
@@ -62,7 +68,12 @@ package struct FleetFile: Hashable, Sendable {
     }
 
     private var bytes: [UInt8] {
-        Array("{\"fleet\":\"\(self.fleet)\",\"level\":\"\(self.level)\",\"shards\":\(self.shards)}\n".utf8)
+        JSONWriter.object { json in
+            json.member("fleet", self.fleet)
+            json.member("level", self.level)
+            json.member("shards", self.shards)
+            json.member("seal_seconds", self.sealSeconds)
+        } + [0x0A]
     }
 
     private init(_ bytes: [UInt8], number: Int) throws(StoreError) {
@@ -78,7 +89,12 @@ package struct FleetFile: Hashable, Sendable {
                     "\(Self.key(number)) has the level \(PercentText.encode(String(level.prefix(20)))) and \(shards) shards",
                 remedy: "use the version of Waybill that wrote it")
         }
+        let sealSeconds = json["seal_seconds"].map { $0.count ?? 0 } ?? Self.sealSecondsUsual
+        guard Self.sealSecondsRange.contains(sealSeconds) else {
+            throw StoreError(.damaged, code: "fleet-file", detail: "\(Self.key(number)) is damaged")
+        }
         (self.fleet, self.level, self.shards, self.number) = (fleet, level, shards, number)
+        self.sealSeconds = sealSeconds
     }
 
     private static func number(of key: String) -> Int? {

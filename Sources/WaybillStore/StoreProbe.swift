@@ -18,9 +18,17 @@ package struct StoreProbe: Sendable {
         package let detail: String
         /// Why it is bad.
         package var error: StoreError?
+
+        package init(name: String, outcome: Outcome, detail: String, error: StoreError? = nil) {
+            self.name = name
+            self.outcome = outcome
+            self.detail = detail
+            self.error = error
+        }
     }
 
-    package private(set) var findings: [Finding] = []
+    /// What was found, here or by who else asked the store.
+    package var findings: [Finding] = []
     /// How long each conditional write of the race took, sorted.
     package private(set) var writeTimes: [Duration] = []
 

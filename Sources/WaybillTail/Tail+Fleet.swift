@@ -113,23 +113,24 @@ extension Tail {
     }
 
     /// Records that the fleet has stored the stream up to `offset` (`STORED`), with the digest of the file's own bytes.
-    package mutating func stored(_ stream: StreamKey, upTo offset: Int) {
-        guard let by = self.rememberedFleet.receiver, self.table.contains(stream) else { return }
+    ///
+    /// - Returns: how many bytes the fleet was not known to have.
+    @discardableResult
+    package mutating func stored(_ stream: StreamKey, upTo offset: Int) -> Int {
+        guard let by = self.rememberedFleet.receiver, self.table.contains(stream) else { return 0 }
         let file = self.table[stream]
         if offset >= file.acked { self.rememberedFleet.awaited.remove(stream) }
         guard file.isIdentified, file.reach != .gone, file.walk == nil, file.isPositioned, offset > 0,
             offset <= file.acked
-        else { return }
-        if let known = self.rememberedFleet.offsets[stream], known.incarnation == file.streamIncarnation,
-            known.offset >= offset
-        {
-            return
-        }
-        guard let digest = self.digest(of: stream, below: offset) else { return }
+        else { return 0 }
+        let known = self.rememberedFleet.offsets[stream]
+        let former = known?.incarnation == file.streamIncarnation ? known?.offset ?? 0 : 0
+        guard former < offset, let digest = self.digest(of: stream, below: offset) else { return 0 }
         self.rememberedFleet.offsets[stream] = StoredOffset(
             fleet: self.rememberedFleet.ordinal, incarnation: file.streamIncarnation, offset: offset, digest: digest,
             by: by)
         self.changed.insert(stream)
+        return offset - former
     }
 
     /// The digest of what was sent below an offset; `nil` when the file may have other bytes by now.

@@ -1,5 +1,5 @@
 package import WaybillStore
-internal import WaybillSystem
+package import WaybillSystem
 
 /// A bucket in memory that several processes share and whose calls fail.
 ///
@@ -43,6 +43,9 @@ package final class MemoryStore: ObjectStore {
         var objects: [String: [UInt8]] = [:]
         var plan: (@Sendable (Call) -> Fault?)?
         var callCount = 0
+        /// When each object was written, by a clock that tests set.
+        var times: [String: WallTime] = [:]
+        var time = WallTime.unknown
         var late: [(verb: Verb, key: String, bytes: [UInt8])] = []
     }
 
@@ -62,6 +65,11 @@ package final class MemoryStore: ObjectStore {
     /// All objects.
     package var objects: [String: [UInt8]] {
         self.state.withLock { $0.objects }
+    }
+
+    /// What objects that are written from now on have as their time.
+    package func setTime(_ time: WallTime) {
+        self.state.withLock { $0.time = time }
     }
 
     package var callCount: Int {
@@ -126,6 +134,7 @@ package final class MemoryStore: ObjectStore {
         return try self.perform(.create, key, write: bytes) { state, lie in
             guard state.objects[key] == nil || lie == .overwrites else { return lie == .claims ? .created : .present }
             state.objects[key] = bytes
+            state.times[key] = state.time
             return .created
         }
     }
@@ -160,7 +169,8 @@ package final class MemoryStore: ObjectStore {
                     if after?.hasPrefix(folder) == true { continue }
                     if listing.folders.last != folder { listing.folders.append(folder) }
                 } else {
-                    listing.objects.append(.init(key: key, byteCount: bytes.count, modified: .unknown))
+                    let time = state.times[key] ?? .unknown
+                    listing.objects.append(.init(key: key, byteCount: bytes.count, modified: time))
                 }
                 listing.next = key
             }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillConsole
 import WaybillDelivery
+import WaybillStore
 import WaybillSystem
 
 #if canImport(Glibc)
@@ -20,6 +21,7 @@ enum ConfigurationReader {
         case problems(path: String)
         case notRun(program: String, errno: Int32)
         case setup(DeliverySetup.Failure)
+        case store(StoreError)
 
         var description: String {
             switch self {
@@ -28,6 +30,7 @@ enum ConfigurationReader {
                 "\(program), which reads the configuration, cannot be run: \(Errno.message(errno)); install it next to "
                     + "waybill-deliver"
             case .setup(let failure): failure.description
+            case .store(let error): "\(error)"
             }
         }
     }

@@ -23,6 +23,7 @@ struct DeliverCommand: AsyncParsableCommand {
               waybill deliver --data /var/lib/waybill --provider ga4 --dry-run | less
               waybill deliver --data /var/lib/waybill --provider snowplow --endpoint https://collector.example.com
               waybill deliver --config /etc/waybill/deliver.yaml    all deliveries of a file, until SIGTERM
+              waybill deliver --config merge.yaml --take-over m1    in a fleet: the parts of a merger that is gone
 
             Credentials come from environment variables or from NAME=value lines of a file that only its owner may read,
             one set for each environment, as in WAYBILL_GA4_API_SECRET_PROD:
@@ -47,6 +48,13 @@ struct DeliverCommand: AsyncParsableCommand {
 
     @Option(help: "With --config: serve metrics and status at this UNIX socket instead of the file's.")
     var statusSocket: String?
+
+    @Option(
+        help: """
+            With --config, in a fleet: take over the parts that the merger NAME holds and has not finished, and exit. NAME must \
+            not run. The delivery of this machine sends them.
+            """)
+    var takeOver: String?
 
     @Option(help: "A receiver's data directory.")
     var data: String?
@@ -91,6 +99,14 @@ struct DeliverCommand: AsyncParsableCommand {
     @Flag(help: "Also send days that were regenerated after some of their events were sent.")
     var force = false
 
+    @Option(
+        help: """
+            In a directory that waybill restore made: what is closed now of the days before this one (YYYY-MM-DD) counts as \
+            sent, and the days from it on are sent.
+            """,
+        transform: Self.day)
+    var sentBefore: CalendarDay?
+
     @Flag(help: "Print the requests, without credentials, and send nothing.")
     var dryRun = false
 
@@ -103,11 +119,13 @@ struct DeliverCommand: AsyncParsableCommand {
 
     func validate() throws {
         if self.config != nil {
-            guard self.data == nil, self.provider == nil, !self.dryRun, !self.isValidation else {
+            guard self.data == nil, self.provider == nil, !self.dryRun, !self.isValidation, self.sentBefore == nil
+            else {
                 throw ValidationError("--config takes everything from the file; leave the other options out")
             }
             return
         }
+        guard self.takeOver == nil else { throw ValidationError("--take-over requires --config") }
         guard self.statusSocket == nil else { throw ValidationError("--status-socket requires --config") }
         guard self.data != nil, self.provider != nil else {
             throw ValidationError("name the data directory and the export with --data and --provider, or --config FILE")
@@ -123,6 +141,11 @@ struct DeliverCommand: AsyncParsableCommand {
         if self.isValidation, self.dryRun { throw ValidationError("--validate and --dry-run cannot be combined") }
     }
 
+    private static func day(_ text: String) throws -> CalendarDay {
+        guard let day = CalendarDay(text) else { throw ValidationError("--sent-before is a day such as 2026-11-20") }
+        return day
+    }
+
     private func deliverable() throws -> DeliverableProvider {
         do {
             return try DeliverableProvider(try Destination(named: self.provider ?? ""))
@@ -136,6 +159,7 @@ struct DeliverCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        if let config, let takeOver { return try await TakeOverRun.run(config, from: takeOver) }
         if let config { return try await ServiceRun.run(config, statusSocket: self.statusSocket, log: self.log) }
         var configuration = DeliveryConfiguration(dataDirectory: self.data ?? "", provider: try self.deliverable())
         configuration.env = self.env
@@ -144,6 +168,7 @@ struct DeliverCommand: AsyncParsableCommand {
         configuration.ambiguity = self.ambiguous
         configuration.eventsPerSecond = self.rate
         configuration.isForced = self.force
+        configuration.sentBefore = self.sentBefore
         configuration.isFollowing = self.follow
         configuration.patience = .seconds(self.patience)
         configuration.backoffLongest = .seconds(self.backoffMax)
@@ -217,6 +242,12 @@ struct DeliverCommand: AsyncParsableCommand {
                 "\(report.remadeDays.count) days were regenerated after some of their events were sent, "
                     + "\(report.remadeDays[0]) first; --force sends them again")
         }
+        if !report.doubtfulDays.isEmpty {
+            Console.warn(
+                .dayInDoubt,
+                "\(report.doubtfulDays.count) days may have been sent before this directory was restored, "
+                    + "\(report.doubtfulDays[0]) first; --sent-before DAY says which were, --force sends all")
+        }
         if !report.damagedParts.isEmpty {
             Console.warn(
                 .partDamaged,
@@ -238,7 +269,8 @@ struct DeliverCommand: AsyncParsableCommand {
             Console.end(.unreachable, "nothing could be sent for too long: \(detail); nothing is lost, run it again")
             return .unreachable
         case .finished, .interrupted:
-            return report.damagedParts.isEmpty && report.remadeDays.isEmpty ? .success : .badInput
+            let isAll = report.damagedParts.isEmpty && report.remadeDays.isEmpty && report.doubtfulDays.isEmpty
+            return isAll ? .success : .badInput
         }
     }
 
@@ -246,9 +278,10 @@ struct DeliverCommand: AsyncParsableCommand {
         let (notice, code): (Notice, ExitCode) =
             switch error {
             case .locked, .erasing: (.inUse, .inUse)
-            case .credentials, .endpoint, .missingCredentials: (.configurationWrong, .badConfiguration)
+            case .credentials, .endpoint, .missingCredentials, .mergerWithoutClaims:
+                (.configurationWrong, .badConfiguration)
             case .noExport: (.inputUnreadable, .noInput)
-            case .damagedState: (.inputWrong, .badInput)
+            case .damagedState, .notRestored: (.inputWrong, .badInput)
             case .disk: (.filesUnusable, .files)
             case .notValidated: (.unreachable, .unreachable)
             }

@@ -16,11 +16,14 @@ enum ServiceRun {
         let logger = Console.logger("deliver", level: log.logLevel)
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let service: DeliveryService
+        let store: FleetStore?
         let count: Int
         let tokenFile: String?
         do throws(ConfigurationReader.Failure) {
             let setup = try ConfigurationReader.read(path)
-            service = DeliveryService(setup, software: "waybill/\(packageVersion)", logger: logger)
+            store = try setup.fleet.map { (fleet) throws(ConfigurationReader.Failure) in try FleetStore(fleet) }
+            service = DeliveryService(
+                setup, software: "waybill/\(packageVersion)", logger: logger, claims: store?.claims)
             count = setup.entries.count
             tokenFile = setup.statusTokenFile
         } catch {
@@ -53,6 +56,8 @@ enum ServiceRun {
             }
             await group.next()
             manager.tell(.stopping)
+            // What waits for the bucket would hold up the end; it is asked again at the next start.
+            store?.close()
             group.cancelAll()
         }
         metrics?.stop()

@@ -320,6 +320,8 @@ import WaybillTail
             case "memory.feed_mib": new.feedByteCount += 1 << 20
             case "piece.mib": new.pieceByteCount += 1 << 20
             case "piece.seconds": new.pieceInterval += .seconds(1)
+            case "merge.checkpoint_hours": new.fleetCheckpointInterval += .seconds(3600)
+            case "merge.pieces_days": new.pieceRetention += .seconds(86_400)
             case "projections": new.projections = .none
             default: Issue.record("\(key.facts.key) has no case here")
             }

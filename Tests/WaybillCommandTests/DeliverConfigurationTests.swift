@@ -19,12 +19,25 @@ import WaybillExport
             """
         let deliver = try #require(ConfigurationFile(yaml: yaml, directory: "/etc/waybill").deliver)
         #expect(
-            String(decoding: deliver.json, as: UTF8.self)
+            String(decoding: deliver.json(store: nil, merger: ""), as: UTF8.self)
                 == #"{"data":"/data","metrics":"none","status_socket":"none","status_token_file":"none","deliveries":["#
                 + #"{"provider":"mixpanel","name":"mixpanel","env":"prod","#
                 + #""credentials_file":"/etc/waybill/m.keys","region":"none","endpoint":"none","ambiguous":"skip","#
                 + #""rate":"200","timeout_seconds":"30","backoff_seconds":"60","retry_seconds":"600","force":"off"}],"#
                 + #""written":{}}"#)
+    }
+
+    @Test func `in a fleet it gets the bucket and the merger's name, too`() throws {
+        let yaml = """
+            store: {url: 's3://example-events/w', region: eu-central-1, ca: store.pem}
+            deliver: {data: /data}
+            """
+        let file = ConfigurationFile(yaml: yaml, directory: "/etc/waybill")
+        let deliver = try #require(file.deliver)
+        #expect(
+            String(decoding: deliver.json(store: file.store, merger: "m1"), as: UTF8.self).hasPrefix(
+                #"{"store":{"url":"s3://example-events/w","endpoint":"none","region":"eu-central-1","addressing":"auto","#
+                    + #""checksum":"auto","ca":"/etc/waybill/store.pem","merger":"m1"},"data":"/data","#))
     }
 
     @Test func `what cannot work is named with its line`() {

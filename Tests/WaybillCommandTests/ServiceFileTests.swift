@@ -59,11 +59,29 @@ import WaybillReceiver
         #expect(full.dataDirectory == "/var/lib/waybill" && full.deliveries.isEmpty && full.metrics == nil)
     }
 
+    @Test func `the merger's defaults can be uncommented and change nothing`() throws {
+        let file = Self.parsed(Self.uncommented(.merge).joined(separator: "\n"))
+        #expect(Self.problems(file) == [])
+        #expect(Self.problems(Self.parsed(ServiceFile.merge.text)) == [])
+        let plain = try #require(Self.parsed(ServiceFile.merge.text).receiver)
+        let full = try #require(file.receiver)
+        let keys = ConfigurationTable.merger.filter { !$0.facts.isRequired }
+        for key in keys {
+            #expect(key.show(plain) == key.show(.defaults), "\(key.facts.key)")
+            #expect(key.show(full) == key.show(.defaults), "\(key.facts.key)")
+        }
+        #expect(keys.count > 12 && full.exports.isEmpty && full.dataDirectory == "/var/lib/waybill-merge")
+        #expect(file.store?.url == "s3://example-events/waybill" && file.store?.endpoint == nil)
+    }
+
     @Test func `every key is there, and every default that a file can write`() {
         let receiver = ConfigurationTable.receiver.map(\.facts)
         let agent = ConfigurationTable.agent.map(\.facts)
         let deliver = ConfigurationTable.deliver.map(\.facts)
-        for (file, keys) in [(ServiceFile.receiver, receiver), (.agent, agent), (.deliver, deliver)] {
+        let merge = ConfigurationTable.merger.map(\.facts) + ConfigurationTable.store.map(\.facts)
+        for (file, keys) in [
+            (ServiceFile.receiver, receiver), (.agent, agent), (.deliver, deliver), (.merge, merge),
+        ] {
             let lines = Self.uncommented(file)
             for key in keys {
                 #expect(lines.contains { $0.contains("\(key.name):") }, "\(key.key)")

@@ -2,6 +2,7 @@ import Testing
 import WaybillEvent
 import WaybillExport
 import WaybillMetrics
+import WaybillStore
 import WaybillSystem
 
 @testable import WaybillDelivery
@@ -59,6 +60,33 @@ import WaybillSystem
         attempt.lastSuccess = WallTime(milliseconds: 1)
         progress.observed(attempt)
         #expect(progress.problems == [])
+    }
+
+    @Test func `in a fleet it says what other mergers hold, and what the bucket does not say`() {
+        var progress = Self.progress()
+        var report = DeliveryReport()
+        var claims = ClaimCounts()
+        (claims.claimed, claims.elsewhere, claims.waiting, claims.damaged) = (1, 5, 2, 1)
+        claims.overdue = [.init(merger: "m2", partCount: 3, seconds: 2700)]
+        report.claims = claims
+        report.claimTrouble = "no answer"
+        progress.observed(report)
+        #expect(progress.problems.map(\.code) == [.bucketWaiting, .nothingSent, .heldElsewhere])
+        #expect(
+            progress.problems.last?.text == """
+                the merger m2 holds 3 parts for 45 min and does not finish them; start it, or if it is gone for good: waybill \
+                deliver --config FILE --take-over m2
+                """)
+        let board = DeliveryBoard(software: "waybill/1", started: WallTime(milliseconds: 0))
+        board.begin(progress)
+        let text = board.page(at: WallTime(milliseconds: 0)).text
+        for line in [
+            "waybill_delivery_parts{delivery=\"ga4\",claim=\"claimed\"} 1",
+            "waybill_delivery_parts{delivery=\"ga4\",claim=\"elsewhere\"} 5",
+            "waybill_delivery_parts{delivery=\"ga4\",claim=\"waiting\"} 2",
+        ] {
+            #expect(text.contains(line + "\n"), "\(line)")
+        }
     }
 
     @Test func `a provider that refuses every record is asked again only after a reload`() {
@@ -124,6 +152,27 @@ import WaybillSystem
         #expect(entry.delivery.ambiguity == .resend)
         #expect(entry.timeout == .seconds(30) && entry.retryLongest == .seconds(600))
         #expect(entry.credentialsFile == nil && setup.metrics == nil)
+    }
+
+    @Test func `the bucket of a fleet needs a restart when it changes`() throws {
+        func setup(_ name: String, endpoint: String) throws -> DeliverySetup {
+            let store =
+                "\"store\":{\"url\":\"s3://example-events/w\",\"endpoint\":\"\(endpoint)\",\"region\":\"none\","
+                + "\"addressing\":\"path\",\"checksum\":\"none\",\"ca\":\"none\",\"merger\":\"\(name)\"},"
+            return try DeliverySetup(json: Array("{\(store)".utf8) + Self.json([[:]]).dropFirst())
+        }
+        let old = try setup("m1", endpoint: "none")
+        let fleet = try #require(old.fleet)
+        #expect(fleet.merger == "m1" && fleet.location.text == "s3://example-events/w")
+        #expect(fleet.location.endpoint == nil && fleet.location.checksum == .none)
+        let new = try setup("m2", endpoint: "https://storage.example.com")
+        #expect(
+            old.changes(to: new, started: old) == [
+                DeliverySetup.Change(
+                    key: "store.endpoint", old: "none", new: "https://storage.example.com", needsRestart: true),
+                DeliverySetup.Change(key: "receiver.name", old: "m1", new: "m2", needsRestart: true),
+            ])
+        #expect(throws: DeliverySetup.Failure.self) { try setup("a b", endpoint: "none") }
     }
 
     @Test func `a reload says which keys changed`() throws {

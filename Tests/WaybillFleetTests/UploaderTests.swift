@@ -194,6 +194,34 @@ extension Uploader where Files == FaultyFiles {
         #expect(try bench.chains()[uploader.chain.description] == bench.journalBytes(upTo: journal.end))
     }
 
+    @Test func `what the journal does not have any more leaves no gap in a chain`() throws {
+        var generator = SeededGenerator(seed: 11)
+        let bench = try UploadBench()
+        var journal = try bench.journal()
+        for _ in 0..<200 { try bench.commit(1, Self.line(&generator), to: &journal) }
+        let bytes = try bench.journalBytes(upTo: journal.end)
+        var uploader = try bench.uploader(of: journal)
+        _ = try uploader.step(upTo: journal.end)
+        let former = uploader.chain
+        let segments = try bench.disk.list("/data/journal").filter { $0.hasSuffix(".journal") }.sorted()
+        try #require(segments.count > 2)
+        try bench.disk.unlink("/data/journal/" + segments[0])
+        let first = try #require(JournalPath.position(ofSegment: segments[1]))
+        #expect(uploader.stored < first)
+
+        uploader = try bench.uploader(of: journal, seed: 2)
+        let chain = uploader.chain
+        #expect(chain != former)
+        #expect(uploader.stored == first)
+        // Another start goes on in it.
+        uploader = try bench.uploader(of: journal, seed: 3)
+        #expect(uploader.chain == chain)
+        uploader.finish(upTo: journal.end)
+        let chains = try bench.chains()
+        #expect(chains.keys.sorted() == [former.description, chain.description].sorted())
+        #expect(try #require(chains[chain.description]) == Array(bytes[first.rawValue...]))
+    }
+
     @Test func `another fleet gets everything that the journal has`() throws {
         var generator = SeededGenerator(seed: 10)
         let bench = try UploadBench()

@@ -252,6 +252,33 @@ import WaybillTestSupport
         #expect(Self.verify(bench).isWhole)
     }
 
+    @Test func `the mark of a part's delivery has its digest, and in a fleet who delivered it`() throws {
+        let bench = try Self.mixedBench(.csv)
+        let moment = SealMoment.everything(now: WallTime(milliseconds: ProjectionBench.noon + 2 * 86_400_000))
+        try Self.project(
+            bench, try ExportProjection.live(ExportOptions(provider: .csv), data: bench.data), sealing: moment)
+        let part = "/data/" + (try Self.path(bench, "exports", "part-00000.manifest.json"))
+        let manifest = try #require(bench.disk.bytes(of: part).flatMap { PartManifest(json: $0) })
+        let (mark, digest) = (part.replacing(".manifest.json", with: ".delivered"), manifest.sha256)
+        let other = String(digest.reversed())
+        // No delivery has a state here.
+        func problems() -> [Problem.Code] {
+            Self.verify(bench).problems.filter { $0.path.hasSuffix(".delivered") }.map(\.code)
+        }
+        for text in ["\(digest)\n", "\(digest)\nmerger=m1 sent=19 dead=1\n"] {
+            bench.disk.place(mark, Array(text.utf8))
+            #expect(problems() == [], "\(text)")
+        }
+        for text in [
+            "", "\n", digest, "\(other)\n", "\(other)\nmerger=m1 sent=19 dead=1\n", "\(digest)\n\n",
+            "\(digest)\nmerger=m1 sent=19 dead=1", "\(digest)\nmerger=m1 sent=19\n",
+            "\(digest)\nmerger=m1 sent=x dead=1\n", "\(digest)\nmerger=m1 sent=19 dead=1\n\n",
+        ] {
+            bench.disk.place(mark, Array(text.utf8))
+            #expect(problems() == [.disagreement], "\(text)")
+        }
+    }
+
     @Test func `every bit of every manifest that changes is found`() throws {
         let bench = try Self.bench()
         let moment = SealMoment.everything(now: WallTime(milliseconds: ProjectionBench.noon + 2 * 86_400_000))

@@ -66,6 +66,33 @@ import WaybillTestSupport
         #expect(journal.streams[description.name] == nil)
     }
 
+    @Test func `streams at rest are found in the segments when the table is lost`() throws {
+        let bench = try Self.bench()
+        var journal = try bench.open()
+        for round in 0..<5 {
+            try Self.seal((round * 60)..<(round * 60 + 60), &journal, bench)
+            journal = try bench.open()
+            try Self.start(UInt64(round), &journal, bench)
+        }
+        let last = try #require(bench.disk.bytes(of: Self.table))
+        #expect(last.count == 297 * 96)
+        // A journal that came back without its table, and with the rest of another attempt in its place.
+        for rest in [nil, Array(last.prefix(1000))] {
+            bench.disk.place(Self.table, rest ?? [])
+            if rest == nil { try bench.disk.unlink(Self.table) }
+            journal = try Journal(
+                directory: bench.directory, files: bench.disk, segmentByteCountMax: bench.segmentByteCountMax,
+                awakeSealedCountMax: 3, tables: .all)
+            #expect(journal.streams.count == 3 && journal.restingStreamCount == 297)
+            try Self.expectSealed(0..<300, in: journal)
+            try Self.start(50, &journal, bench)
+            // Every later start knows them from its head.
+            journal = try bench.open()
+            #expect(journal.recovery.damages.isEmpty && journal.restingStreamCount == 297)
+            try Self.expectSealed(0..<300, in: journal)
+        }
+    }
+
     @Test(arguments: [FaultyFiles.Fault.error(Errno.inputOutput), .half(Errno.noSpace), .short])
     func `a move to rest that fails or dies at any call loses and repeats nothing`(fault: FaultyFiles.Fault) throws {
         for isDeath in [false, true] {

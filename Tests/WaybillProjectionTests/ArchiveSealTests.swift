@@ -235,6 +235,37 @@ import WaybillTestSupport
                 == files.mapValues { $0.split(separator: "\n", omittingEmptySubsequences: false).sorted() })
     }
 
+    /// Also if the start after it dies, and whatever of it a power cut keeps.
+    @Test func `a seal without its manifest and a lost checkpoint lead to no line twice`() throws {
+        let (source, files) = try ArchiveProjectionTests.finishedBench(seed: 5)
+        source.disk.setFaults { call in
+            call.isChange && call.path.contains("/manifest.json") ? .error(Errno.inputOutput) : nil
+        }
+        #expect(throws: FileSystemError.self) { try Self.settle(source, sealing: .everything(now: Self.now(1))) }
+        source.disk.clearFaults()
+        source.disk.kill()
+        let sealed = try #require(source.disk.tree("/data/archive").keys.first { $0.hasSuffix(".ndjson.gz") })
+        #expect(source.disk.bytes(of: String(sealed.dropLast(3))) != nil)
+        for name in try source.disk.list(source.data.state) where name.hasPrefix("archive.state") {
+            try source.disk.unlink(Path.join(source.data.state, name))
+        }
+        try source.disk.synchronizeDirectory(source.data.state)
+        let whole = try source.copy()
+        let before = whole.disk.callCount
+        var archive = try Archive(data: whole.data, zone: .utc)
+        _ = try archive.recover()
+        let callCount = whole.disk.callCount - before
+        for call in stride(from: 1, through: callCount, by: 3) {
+            let bench = try source.copy()
+            bench.disk.stop(atCall: call)
+            #expect(throws: FileSystemError.self) { try Self.settle(bench) }
+            bench.disk.crash(seed: UInt64(call))
+            try Self.settle(bench)
+            try Self.settle(bench, sealing: .everything(now: Self.now(9)))
+            try Self.expect(bench, holds: files)
+        }
+    }
+
     @Test func `an open file beside sealed ones that is cut is made whole again`() throws {
         let (source, files) = try ArchiveProjectionTests.bench(seed: 3)
         var projection = try Archive(data: source.data, zone: .utc)

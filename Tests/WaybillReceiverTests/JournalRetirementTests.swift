@@ -1,6 +1,9 @@
+import Logging
 import Testing
 import WaybillJournal
+import WaybillStore
 import WaybillSystem
+import WaybillTestSupport
 
 @testable import WaybillReceiver
 
@@ -23,6 +26,22 @@ struct JournalRetirementTests {
         #expect(retirement.dueStanding(now: self.time(1))?.passed == JournalPosition(400))
         #expect(retirement.dueStanding(now: self.time(10)) == nil)
         #expect(retirement.dueStanding(now: self.time(11))?.passed == JournalPosition(400))
+    }
+
+    @Test(arguments: [ReceiverProjections.all, .none])
+    func `a bound deletes nothing of a journal that the bucket lacks, also after a reload`(
+        projections: ReceiverProjections
+    ) {
+        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        configuration.projections = projections
+        let store = StoreAttachment(store: MemoryStore(), fleet: "5b0c6f2e9a174d38b6e1c07f42a9d813")
+        let receiver = Receiver(configuration: configuration, logger: Logger(label: "test"), store: store)
+        let archive: Set = projections == .all ? ["archive"] : []
+        #expect(receiver.retirement.required == archive.union(["store"]))
+        receiver.reload(configuration) { _, _ in [] }
+        #expect(receiver.retirement.required == archive.union(["store"]))
+        let alone = Receiver(configuration: configuration, logger: Logger(label: "test"))
+        #expect(alone.retirement.required == ["archive"])
     }
 
     @Test func `an export that stands still does not hide how far the archive is`() throws {

@@ -12,14 +12,15 @@ import WaybillSystem
 import WaybillTestSupport
 
 /// Receivers whose journals are in a bucket.
-private final class FleetSite {
+final class FleetSite {
     let store = MemoryStore()
     let root: String
     private let files = POSIXFileSystem()
-    private var lineCount = 0
+    private let text: (Int) -> String
 
-    init() throws {
+    init(_ text: @escaping (Int) -> String = FleetSite.line) throws {
         self.root = try makeFolder()
+        self.text = text
     }
 
     deinit {
@@ -43,7 +44,7 @@ private final class FleetSite {
         let id = try #require(StreamID(stream))
         let description = StreamDescription(
             id: id, source: "/\(stream).ndjson", environment: "prod", bundle: "com.example.shop", format: .waybill)
-        let raw = Array(numbers.map { Self.line($0) + "\n" }.joined().utf8)
+        let raw = Array(numbers.map { self.text($0) + "\n" }.joined().utf8)
         if offset > Int(journal.position(of: description.name).rawValue) {
             let tail = [UInt8](repeating: 0x78, count: StreamProof.byteCount(at: StreamOffset(UInt64(offset))))
             let range = SkippedRange(
@@ -70,13 +71,21 @@ private final class FleetSite {
     }
 
     /// Runs a merger until it has everything.
-    func merge(_ name: String) async throws -> MergeService.Report {
+    ///
+    /// - Parameter checkpoints: whether it makes one at each barrier, and deletes what two of them cover; if not `nil`,
+    ///   barriers are where the receivers' clocks say, however long ago.
+    func merge(_ name: String, checkpoints: Bool? = nil) async throws -> MergeService.Report {
         var receiver = ReceiverConfiguration(dataDirectory: "\(self.root)/\(name)")
         receiver.name = name
         receiver.exports = [ExportOptions(provider: .csv)]
+        if checkpoints == true {
+            receiver.fleetCheckpointInterval = .zero
+            receiver.pieceRetention = .zero
+        }
         var setup = MergeService.Setup(receiver: receiver, store: self.store, fleet: Incarnation(1, 2))
         setup.isOnce = true
         setup.pollInterval = .milliseconds(5)
+        if checkpoints != nil { setup.sealPatience = .seconds(1 << 32) }
         let service = MergeService(setup, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         try await service.run()
         return service.report

@@ -172,6 +172,91 @@ import WaybillTestSupport
         }
     }
 
+    /// A receiver died in the commit of a checkpoint: it can be read, and a power cut may take it back.
+    private static func uncertainBench() throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        try bench.write(Self.contents(0..<24))
+        try Self.settle(bench, sealing: false)
+        try bench.write(Self.contents(24..<30))
+        var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        let older = try archive.recover().position
+        var position = older
+        while position < bench.end { position = try run.advance(&archive, from: position, upTo: bench.end) }
+        bench.disk.setFaults { call in
+            guard call.verb == .write, call.path.contains("/archive.state") else { return nil }
+            var fault = FaultyFiles.Fault(share: 1, errno: Errno.inputOutput)
+            fault.isFatal = true
+            return fault
+        }
+        #expect(throws: FileSystemError.self) { try archive.checkpoint(at: position, sealing: nil) }
+        bench.disk.clearFaults()
+        bench.disk.kill()
+        let entries = try StateImage.read(bench.data.statePath("archive"), files: bench.disk)?.entries ?? [:]
+        #expect(older < position && ProjectionRest.position(in: entries) == position)
+        return bench
+    }
+
+    @Test func `an erasure over a checkpoint that is not durable leads to no line twice`() throws {
+        let whole = try Self.uncertainBench()
+        let calls = whole.disk.callCount
+        _ = try Self.erase(whole)
+        for call in stride(from: 1, through: whole.disk.callCount - calls, by: 23) {
+            let bench = try Self.uncertainBench()
+            bench.disk.stop(atCall: call)
+            #expect(throws: Eraser<FaultyFiles>.Failure.self) { try Self.erase(bench) }
+            bench.disk.crash(seed: UInt64(call))
+            try ErasureLog.finishExchange(in: bench.data)
+            try Self.settle(bench, sealing: false)
+            _ = try Self.erase(bench)
+            try Self.expectErased(bench)
+        }
+    }
+
+    private static func eraseOfFleet(_ bench: ProjectionBench) throws {
+        let person = ErasedPeople.Person(id: Array("erased-person".utf8), .user, key: Self.key)
+        var eraser = Eraser(
+            ofFleet: FleetErasure(person: person, key: Self.key), .user, id: "erased-person",
+            dataDirectory: bench.data.root, files: bench.disk)
+        _ = try eraser.run(now: WallTime(milliseconds: ProjectionBench.noon))
+    }
+
+    /// The bytes of a directory but for the journal and the states.
+    private static func bytes(_ bench: ProjectionBench) -> [String: [UInt8]] {
+        bench.disk.tree(bench.data.root).filter {
+            !$0.key.contains("/journal/") && !$0.key.contains("/state/") && !$0.key.hasSuffix(".erase")
+                && !$0.key.contains("/_erasures")
+        }
+    }
+
+    @Test(arguments: Layout.allCases)
+    func `a merger's erasure has one result, whatever its journal has behind it and where it is killed`(
+        layout: Layout
+    ) throws {
+        let whole = try Self.bench(layout)
+        let start = try whole.copy()
+        let calls = start.disk.callCount
+        try Self.eraseOfFleet(start)
+        // Before the check, which makes calls of its own.
+        let count = start.disk.callCount - calls
+        try Self.expectErased(start)
+        let expected = Self.bytes(start)
+        let ahead = try whole.copy()
+        // Another merger has merged on: one of the person's ids, in a line of somebody else.
+        let line = Self.line(1, day: 18).replacing("erased-person", with: "someone-else")
+        try ahead.write([(ProjectionBench.description(1), Array(line.utf8))])
+        try Self.eraseOfFleet(ahead)
+        #expect(Self.bytes(ahead) == expected)
+        for call in stride(from: 1, to: count, by: 29) {
+            let bench = try whole.copy()
+            bench.disk.stop(atCall: call)
+            #expect(throws: Eraser<FaultyFiles>.Failure.self) { try Self.eraseOfFleet(bench) }
+            bench.disk.crash(seed: UInt64(call))
+            try Self.eraseOfFleet(bench)
+            #expect(Self.bytes(bench) == expected, "killed at call \(call)")
+        }
+    }
+
     /// The vectors of `Protocol/formats/erasures.md`.
     @Test(arguments: [
         ("u-4711", ErasedPeople.Kind.user, "72ff1f5a06071cbb50ebd055e31688f69bd858061a44037b0266674a9d6aa2ef"),

@@ -1,0 +1,89 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Which segments a journal's stream table is read from.
+package enum JournalTables: Hashable, Sendable {
+    /// The last one: its head has all that those before it say.
+    case last
+    /// Each, oldest first, where the last head may not have everything: after a range that is missing, or where it
+    /// counts sealed streams at rest, which no segment has. `sealed.table` is made again.
+    case all
+
+    func recover(
+        _ directory: String, _ files: some FileSystem, awakeSealedCountMax: Int
+    ) throws(FileSystemError) -> JournalRecovery.Found {
+        var found = try JournalRecovery.recover(directory: directory, files: files)
+        if self == .all, found.needsAllTables {
+            found.table = try JournalRecovery.tableOfAll(
+                found, awakeSealedCountMax: awakeSealedCountMax, directory: directory, files: files)
+        }
+        return found
+    }
+}
+
+extension JournalRecovery.Found {
+    /// Whether the last segment may not have the whole table without the files beside it.
+    fileprivate var needsAllTables: Bool {
+        self.table.resting.count > 0 || !self.report.damages.isEmpty || self.table.history.incarnation == nil
+    }
+}
+
+extension JournalRecovery {
+    /// The stream table of all segments together: of two positions of a stream the greater one counts, and a stream
+    /// sealed in any is sealed.
+    ///
+    /// Sealed streams beyond the limit go to `sealed.table`, which is written again, oldest first, as far as the segments
+    /// know them. Memory: the table of one segment, and the streams that are open or were sealed last.
+    ///
+    /// - Parameter found: what ``recover(directory:files:)`` returned; its history stays.
+    fileprivate static func tableOfAll<Files: FileSystem>(
+        _ found: Found, awakeSealedCountMax: Int, directory: String, files: Files
+    ) throws(FileSystemError) -> StreamTable {
+        var sealedTable = try SealedTable(directory: directory, resting: RestingCount(), files: files)
+        var table = StreamTable()
+        for (index, segment) in found.segments.enumerated() {
+            let next = index + 1 < found.segments.count ? found.segments[index + 1] : found.end
+            let path = JournalPath.segment(segment, in: directory)
+            let byteCount = try files.status(at: path)?.byteCount ?? 0
+            let limit = min(next, JournalPosition(segment.rawValue + byteCount))
+            guard let scan = try self.scan(segment, upTo: limit, directory: directory, files: files) else { continue }
+            var own = try scan.builder.table(of: path, on: nil, files: files)
+            try own.forget(restingIn: sealedTable)
+            own.resting = RestingCount()
+            own.fill(from: table)
+            table = own
+            try table.rest(into: &sealedTable, keeping: awakeSealedCountMax)
+        }
+        table.history = found.table.history
+        table.resting = sealedTable.resting
+        return table
+    }
+}
+
+extension StreamTable {
+    /// Removes the streams that a table of resting ones has.
+    fileprivate mutating func forget(
+        restingIn sealedTable: borrowing SealedTable<some FileSystem>
+    ) throws(FileSystemError) {
+        for (name, standing) in self.streams where standing.isSealed {
+            guard try sealedTable.standing(of: standing.description) != nil else { continue }
+            self.streams[name] = nil
+            self.unverified.remove(name)
+        }
+    }
+
+    /// Moves the streams that were sealed first to the table of resting ones, and names each sealed stream once.
+    fileprivate mutating func rest<Files: FileSystem>(
+        into sealedTable: inout SealedTable<Files>, keeping countMax: Int
+    ) throws(FileSystemError) {
+        var seen: Set<StreamName> = []
+        let streams = self.streams
+        self.sealedOrder = self.sealedOrder.filter { streams[$0]?.isSealed == true && seen.insert($0).inserted }
+        let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - countMax))
+        guard !rested.isEmpty else { return }
+        _ = try sealedTable.stage(rested.compactMap { streams[$0] })
+        sealedTable.commit()
+        for name in rested { self.streams[name] = nil }
+        self.sealedOrder.removeFirst(rested.count)
+    }
+}
