@@ -1,382 +1,218 @@
-internal import WaybillCompression
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillProtocol
-internal import WaybillStore
 internal import WaybillSystem
-internal import WaybillTestSupport
 
-/// The life of a fleet: receivers whose journals go to one bucket in pieces, and mergers that join them, over a bucket that
-/// refuses, forgets to answer and answers late, through deaths, lost disks and directories put back from copies, from one
-/// seed.
+/// The life of a fleet: apps and loggers, agents, receivers, a bucket and mergers, all of it shipped code, on one thread,
+/// from one seed.
 ///
-///     sources ─▶ receivers (journal, uploader) ─▶ bucket ─▶ mergers (rounds, merged journal)
+///     apps ─▶ spool ─┐              ┌─▶ receiver: journal, uploader ─┐            ┌─▶ merger: rounds, merged journal
+///     loggers ─▶ log ┴▶ agents ─────┼─▶ receiver                     ├─▶ bucket ──┤
+///                                   └─▶ receiver                     ┘            └─▶ merger
 ///
-/// A source moves between receivers at any time: the next one is told what the bucket has of it, and gets the rest.
+/// For a while there is trouble of the kinds drawn for this life (``FleetTrouble``); then faults stop, and everything
+/// must have arrived within a quarter of an hour. Held all the while: `STORED` and `SEALED` are said, and a segment is
+/// deleted, only when the bucket has what they speak of. Held at the end:
 ///
-/// Held at the end: each merger has every line of every source exactly once, and all mergers have the same journal.
-package struct FleetLife: ~Copyable {
-    /// A file that is read by an agent.
-    private struct Source {
-        let description: StreamDescription
-        var bytes: [UInt8] = []
-        /// Up to where the bucket has it, as far as its agent was told.
-        var stored = 0
-        /// Up to where the present receiver acknowledged it.
-        var acknowledged = 0
-        var receiver = 0
-    }
+/// - every line that its source still has, or that the bucket ever had, is in the merged journal once, byte for byte,
+///   and nothing else is;
+/// - all mergers have the same journal and the same barriers, and so has one that begins with nothing;
+/// - lines of receivers are merged or dropped, none is unaccounted for; conflicts are counted, and there are some only
+///   where two sources have other bytes under one name;
+/// - missing bytes are named, and no others;
+/// - nothing that a live receiver took before a barrier comes behind it.
+///
+/// What the model leaves out: power cuts of the sources' hosts (``SiteLife`` has them), archives and exports behind the
+/// merged journal, and a store that answers slowly: its answers come at once, or never.
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+package final class FleetLife: @unchecked Sendable {
+    let dice: Dice
+    let schedule = Schedule()
+    let ledger = FleetLedger()
+    let bugs: Set<PlantedBug>
+    let trace: ((String) -> Void)?
+    let troubles: Set<FleetTrouble>
+    private(set) var violation: String?
+    /// Faults have stopped.
+    private(set) var isCalm = false
+    /// Nobody is started again.
+    private(set) var isOver = false
 
-    private struct Promise {
-        let source: Int
-        let end: Int
-        /// Where the receiver's journal ended with it.
-        let position: JournalPosition
-    }
+    /// The one in use is the last.
+    private(set) var buckets: [FleetBucket] = []
+    private(set) var receivers: [FleetReceiver] = []
+    private(set) var mergers: [FleetMerger] = []
+    var agents: [FleetAgent] = []
+    /// Pairs of hosts that cannot reach each other.
+    var partitions: Set<[Int]> = []
+    /// Until when the bucket refuses everything.
+    var outageEnd: Int64 = 0
 
-    private final class Receiver {
-        let files: FaultyFiles
-        var journal: Journal<FaultyFiles>
-        var uploader: Uploader<FaultyFiles>
-        /// What it has acknowledged and not said to be stored.
-        var promises: [Promise] = []
-
-        init(_ files: FaultyFiles, _ store: any ObjectStore, name: String, _ dice: Dice) throws {
-            self.files = files
-            var journal = try Journal(
-                directory: "/data/journal", files: files, segmentByteCountMax: dice.pick([3_000, 1 << 20]))
-            try journal.begin(
-                StartSeed(id: dice.next(), incarnation: Incarnation(dice.next(), dice.next())), isLossy: false,
-                at: WallTime(milliseconds: 1_796_000_000_000))
-            self.uploader = try Uploader(
-                receiver: name, fleet: "f", journalDirectory: "/data/journal", end: journal.end,
-                statePath: "/data/state/store.state", pieceByteCount: dice.pick([1, 900, 5_000]), files: files,
-                store: store, SeededGenerator(seed: dice.next()))
-            self.journal = journal
-        }
-    }
-
-    private final class Merging {
-        let files: FaultyFiles
-        var merger: Merger<FaultyFiles>
-
-        init(_ files: FaultyFiles, _ store: any ObjectStore, name: String) throws {
-            self.files = files
-            var setup = Merger<FaultyFiles>.Setup(
-                name: name, fleet: Incarnation(1, 2), journalDirectory: "/data/journal",
-                statePath: "/data/state/merge.state")
-            setup.segmentByteCountMax = 20_000
-            setup.discoveryInterval = .zero
-            setup.roundByteCountMax = 8_000
-            self.merger = try Merger(setup, files: files, store: store)
-        }
-    }
-
-    private let dice: Dice
-    private let bugs: Set<PlantedBug>
-    private let store = MemoryStore(pageCount: 3)
-    private var sources: [Source] = []
-    private var receivers: [Receiver] = []
-    private var mergers: [Merging] = []
-    /// Copies of receivers' disks.
-    private var copies: [Int: [(path: String, bytes: [UInt8])]] = [:]
-    private var lineCount = 0
-    private var now: Int64 = 1_796_000_000_000
-    private var deflater = Deflater(level: 1)
-    private var violation: String?
+    let storeFaultPerMille: Int
+    let journalSegmentByteCount: Int
+    let pieceByteCount: Int
+    let placeCountMax: Int
+    let listLag: Int64
+    let batchByteCountMax: Int
+    let connectionAge: Duration
+    let uploadPause: ClosedRange<Int>
+    let mergePause: ClosedRange<Int>
 
     /// Lives a life.
-    ///
-    /// - Returns: the promise that was broken; `nil` when all were kept.
-    package static func run(seed: UInt64, bugs: Set<PlantedBug> = []) -> String? {
-        var life = FleetLife(seed: seed, bugs: bugs)
-        do {
-            try life.live()
-        } catch {
-            return "the life ends with an error: \(error)"
-        }
-        return life.violation
+    package static func run(
+        seed: UInt64, bugs: Set<PlantedBug> = [], trace: ((String) -> Void)? = nil
+    ) -> SiteLife.Report {
+        let life = FleetLife(seed: seed, bugs: bugs, trace: trace)
+        life.live()
+        var report = SiteLife.Report()
+        report.violation = life.violation
+        report.lineCount = life.ledger.count
+        report.eventCount = life.schedule.eventCount
+        report.simulatedSeconds = Int(life.schedule.now / 1_000_000_000)
+        return report
     }
 
-    private init(seed: UInt64, bugs: Set<PlantedBug>) {
-        self.dice = Dice(seed: seed)
+    private init(seed: UInt64, bugs: Set<PlantedBug>, trace: ((String) -> Void)?) {
+        let dice = Dice(seed: seed ^ 0x666C_6565_7400)
+        self.dice = dice
         self.bugs = bugs
+        self.trace = trace
+        let share = dice.pick([150, 300, 500])
+        var troubles = Set(FleetTrouble.allCases.filter { _ in dice.chance(share) })
+        if dice.chance(30) { troubles = [] }
+        // One fleet after the other, with other bytes under one name in each, says nothing that one of the two does not.
+        if troubles.contains(.clones) { troubles.remove(.otherFleet) }
+        self.troubles = troubles
+        self.ledger.areHeadsAlike = troubles.contains(.likeHeads)
+        self.ledger.isForgetful = troubles.contains(.fewPlaces)
+        self.storeFaultPerMille = troubles.contains(.storeFaults) ? dice.pick([30, 100, 250]) : 0
+        self.journalSegmentByteCount = dice.pick([3_000, 10_000, 1 << 20])
+        self.pieceByteCount = dice.pick([1, 900, 5_000])
+        self.placeCountMax = troubles.contains(.fewPlaces) ? dice.pick([4, 40]) : 1 << 16
+        self.listLag = troubles.contains(.staleLists) ? .seconds(dice.int(1...40)) : 0
+        self.batchByteCountMax = dice.pick([300, 1_200, 32_768])
+        self.connectionAge = .seconds(dice.pick([3, 10, 60]))
+        self.uploadPause = dice.pick([50...300, 200...3_000, 2_000...15_000])
+        self.mergePause = dice.pick([100...600, 500...5_000])
     }
 
-    private static var receiverCount: Int { 3 }
-    private static var mergerCount: Int { 2 }
+    static let receiverCount = 3
 
-    private mutating func live() throws {
-        for number in 0..<self.dice.int(1...6) {
-            guard let id = StreamID("stream-\(number)") else { preconditionFailure("a stream's name") }
-            self.sources.append(
-                Source(
-                    description: StreamDescription(
-                        id: id, source: "/\(number).ndjson", environment: "prod", bundle: "com.example.shop",
-                        format: .waybill)))
+    // MARK: What others ask
+
+    var bucket: FleetBucket { self.buckets[self.buckets.count - 1] }
+
+    func knows(_ trouble: FleetTrouble) -> Bool { self.troubles.contains(trouble) }
+
+    func has(_ bug: PlantedBug) -> Bool { self.bugs.contains(bug) }
+
+    func violate(_ text: @autoclosure () -> String) {
+        guard self.violation == nil else { return }
+        let text = text()
+        self.violation = text
+        self.note("VIOLATION: \(text)")
+    }
+
+    func note(_ text: @autoclosure () -> String) {
+        guard let trace else { return }
+        let milliseconds = self.schedule.now / 1_000_000
+        trace("\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst()) \(text())")
+    }
+
+    /// Until the life is over; `pause` is asked each time.
+    func repeatedly(_ pause: @escaping () -> ClosedRange<Int>, _ body: @escaping () -> Void) {
+        self.schedule.after(self.dice.milliseconds(pause())) { [weak self] in
+            guard let self, !self.isOver else { return }
+            body()
+            self.repeatedly(pause, body)
         }
-        for number in 0..<Self.receiverCount { self.receivers.append(try self.receiver(number, Self.disk())) }
-        for number in 0..<Self.mergerCount { self.mergers.append(try self.merging(number, Self.disk())) }
-        let (chance, bugs) = (self.dice.next(), self.bugs)
-        let perMille = self.dice.pick([0, 60, 200])
-        self.store.setFaults { call in
-            if call.verb == .create, call.key.hasPrefix("journal/") {
-                if bugs.contains(.overwritePieces) { return .overwritten }
-                if bugs.contains(.trustTakenKeys) { return .claimed }
+    }
+
+    // MARK: A life
+
+    private func live() {
+        self.note("troubles: \(FleetTrouble.allCases.filter { self.knows($0) })")
+        self.beginFleet()
+        for number in 0..<self.dice.pick([1, 1, 2]) {
+            let agent = FleetAgent(self, number: number, name: "a\(number)")
+            self.agents.append(agent)
+            agent.furnish()
+            agent.start()
+        }
+        self.repeatedly({ 50...1_500 }, { if !self.isCalm { self.makeTrouble() } })
+        self.schedule.run(until: .seconds(self.dice.int(8...50))) { self.violation != nil }
+        if self.violation == nil { self.settle() }
+        self.isOver = true
+        if self.violation == nil { self.judge() }
+        for agent in self.agents { agent.release() }
+        for receiver in self.receivers { receiver.release() }
+        self.schedule.clear()
+    }
+
+    /// A bucket, its receivers and its mergers.
+    private func beginFleet() {
+        self.buckets.append(FleetBucket(self, number: self.buckets.count))
+        let isTwin = self.knows(.twins)
+        self.receivers = (0..<Self.receiverCount).map { number in
+            FleetReceiver(self, number: number, name: isTwin && number == 1 ? "r0" : "r\(number)")
+        }
+        self.mergers = (0..<2).map { FleetMerger(self, self.bucket, number: $0) }
+        for receiver in self.receivers { receiver.start() }
+        for merger in self.mergers { merger.start() }
+    }
+
+    /// Agents are told to ship to the receivers of another fleet.
+    func changeFleet() {
+        guard self.buckets.count == 1, !self.isCalm else { return }
+        self.note("another fleet")
+        for receiver in self.receivers { receiver.release() }
+        // What was on its way arrives, and the first fleet's mergers finish.
+        self.bucket.calm()
+        for merger in self.mergers { merger.retire() }
+        self.judge(self.bucket)
+        self.partitions = []
+        self.ledger.beginFleet(sources: self.sourceTokens)
+        self.beginFleet()
+    }
+
+    /// The numbers of all lines that are in files of sources.
+    var sourceTokens: Set<Int> {
+        var tokens: Set<Int> = []
+        for agent in self.agents { tokens.formUnion(agent.tokens) }
+        return tokens
+    }
+
+    private func settle() {
+        self.isCalm = true
+        self.note("calm")
+        self.partitions = []
+        self.outageEnd = 0
+        self.bucket.calm()
+        for agent in self.agents { agent.settle() }
+        for receiver in self.receivers { receiver.settle() }
+        for merger in self.mergers { merger.settle() }
+        let start = self.schedule.now
+        while self.violation == nil, let work = self.openWork {
+            guard self.schedule.now < start + .seconds(900) else {
+                return self.violate("faults stopped a quarter of an hour ago, and \(work)")
             }
-            var generator = SeededGenerator(seed: chance &+ UInt64(call.number))
-            guard Int.random(in: 0..<1000, using: &generator) < perMille else { return nil }
-            return [.refused(.busy), .unanswered, .late].randomElement(using: &generator)
-        }
-        for _ in 0..<self.dice.int(20...120) { try self.act() }
-        self.store.setFaults { call in
-            guard call.verb == .create, call.key.hasPrefix("journal/") else { return nil }
-            if bugs.contains(.overwritePieces) { return .overwritten }
-            return bugs.contains(.trustTakenKeys) ? .claimed : nil
-        }
-        self.store.deliverLate()
-        try self.settle()
-        self.judge()
-    }
-
-    private static func disk() throws -> FaultyFiles {
-        let files = FaultyFiles()
-        try files.createDirectories("/data/journal")
-        try files.createDirectories("/data/state")
-        return files
-    }
-
-    private func receiver(_ number: Int, _ files: FaultyFiles) throws -> Receiver {
-        try Receiver(files, self.store, name: "r\(number)", self.dice)
-    }
-
-    private func merging(_ number: Int, _ files: FaultyFiles) throws -> Merging {
-        try Merging(files, self.store, name: "m\(number)")
-    }
-
-    // MARK: What happens
-
-    private mutating func act() throws {
-        switch self.dice.int(0..<100) {
-        case 0..<25: self.write()
-        case 25..<55: try self.ship(self.dice.int(0..<self.sources.count))
-        case 55..<75: try self.upload(self.dice.int(0..<Self.receiverCount))
-        case 75..<87: _ = try self.merge(self.dice.int(0..<Self.mergerCount))
-        case 87..<90: self.move(self.dice.int(0..<self.sources.count), to: self.dice.int(0..<Self.receiverCount))
-        case 90..<92: try self.restartReceiver(self.dice.int(0..<Self.receiverCount))
-        case 92: try self.loseReceiver(self.dice.int(0..<Self.receiverCount))
-        case 93..<95: self.copyReceiver(self.dice.int(0..<Self.receiverCount))
-        case 95: try self.putBackReceiver(self.dice.int(0..<Self.receiverCount))
-        case 96..<98: try self.restartMerger(self.dice.int(0..<Self.mergerCount))
-        case 98: try self.loseMerger(self.dice.int(0..<Self.mergerCount))
-        default: self.store.deliverLate()
+            self.schedule.run(until: self.schedule.now + .seconds(2)) { self.violation != nil }
         }
     }
 
-    /// An app writes lines.
-    private mutating func write() {
-        let source = self.dice.int(0..<self.sources.count)
-        for _ in 0..<self.dice.int(1...8) {
-            self.lineCount += 1
-            let filler = String(repeating: "x", count: self.dice.int(0...60))
-            self.sources[source].bytes += Array("{\"n\":\(self.lineCount),\"f\":\"\(filler)\"}\n".utf8)
+    /// What is still to be done; `nil` if nothing.
+    private var openWork: String? {
+        let stored = self.bucket.tokens
+        if let token = self.ledger.promised.subtracting(stored).min() {
+            return "the bucket lacks line \(token): \(self.ledger.text(token))"
         }
-    }
-
-    /// The source's agent sends a batch to its receiver, from where that one stands.
-    private mutating func ship(_ index: Int) throws {
-        let source = self.sources[index]
-        let receiver = self.receivers[source.receiver]
-        var held = Int(receiver.journal.position(of: source.description.name).rawValue)
-        let told = self.bugs.contains(.sayAcknowledged) ? max(source.stored, source.acknowledged) : source.stored
-        if told > held {
-            let end = StreamOffset(UInt64(told))
-            let tail = Array(source.bytes[(told - StreamProof.byteCount(at: end))..<told])
-            guard
-                let range = SkippedRange(
-                    offset: StreamOffset(UInt64(held)), byteCount: UInt64(told - held), reason: .elsewhere, tail: tail)
-            else { preconditionFailure("a skip from \(held) to \(told)") }
-            _ = receiver.journal.stage(.skip(range), of: source.description)
-            held = told
+        for agent in self.agents {
+            if let path = agent.openSegment { return "agent \(agent.number)'s spool has \(path)" }
         }
-        var end = held
-        for _ in 0..<self.dice.int(1...5) {
-            guard let newline = source.bytes[end...].firstIndex(of: 0x0A) else { break }
-            end = newline + 1
+        if let receiver = self.receivers.first(where: { !$0.isUploaded }) {
+            return "\(receiver.label) has not uploaded its journal"
         }
-        if end > held {
-            _ = receiver.journal.stage(self.batch(source, held..<end), of: source.description)
-        }
-        guard receiver.journal.hasStaged else { return }
-        self.now += 1_000
-        _ = try receiver.journal.commit(at: WallTime(milliseconds: self.now))
-        self.sources[index].acknowledged = end
-        receiver.promises.append(Promise(source: index, end: end, position: receiver.journal.end))
-    }
-
-    private mutating func batch(_ source: Source, _ range: Range<Int>) -> JournalEntry {
-        let raw = Array(source.bytes[range])
-        let payload = raw.withUnsafeBytes { raw in
-            SharedBytes(capacity: self.deflater.byteCountMax(of: raw.count)) { self.deflater.deflate(raw, into: $0) }
-        }
-        var header = BatchHeader(
-            stream: StreamNumber(1), offset: StreamOffset(UInt64(range.lowerBound)), rawByteCount: raw.count,
-            lineCount: raw.count { $0 == 0x0A }, wireByteCount: payload.count, checksum: 0)
-        header.checksum = FrameChecksum.checksum(
-            of: header.checksummedText(id: source.description.id), payload.bytes)
-        return .batch(header, payload: payload, raw: raw.withUnsafeBytes { SharedBytes($0) })
-    }
-
-    /// The agent goes to another receiver.
-    private mutating func move(_ source: Int, to receiver: Int) {
-        self.sources[source].receiver = receiver
-    }
-
-    @discardableResult
-    private mutating func upload(_ number: Int) throws -> Bool {
-        let receiver = self.receivers[number]
-        do throws(UploadFailure) {
-            let step = try receiver.uploader.step(upTo: receiver.journal.end)
-            let stored = receiver.uploader.stored
-            for promise in receiver.promises where promise.position <= stored {
-                let known = self.sources[promise.source].stored
-                self.sources[promise.source].stored = max(known, promise.end)
-            }
-            receiver.promises.removeAll { $0.position <= stored }
-            return step != .idle
-        } catch {
-            guard case .store = error else { throw error }
-            return true
-        }
-    }
-
-    /// - Returns: whether there was something to merge.
-    private mutating func merge(_ number: Int) throws -> Bool {
-        self.now += 700
-        do throws(MergeFailure) {
-            let now = MonotonicTime(nanoseconds: self.now * 1_000_000)
-            return try self.mergers[number].merger.step(now: WallTime(milliseconds: self.now), now) != .idle
-        } catch {
-            guard case .store = error else { throw error }
-            return true
-        }
-    }
-
-    // MARK: Troubles
-
-    private mutating func restartReceiver(_ number: Int) throws {
-        let files = self.receivers[number].files
-        files.crash(seed: self.dice.next())
-        // What nobody was told before the power went is told nobody now.
-        self.receivers[number] = try self.receiver(number, files)
-    }
-
-    private mutating func loseReceiver(_ number: Int) throws {
-        self.receivers[number] = try self.receiver(number, Self.disk())
-        for index in self.sources.indices where self.sources[index].receiver == number {
-            self.sources[index].acknowledged = 0
-        }
-    }
-
-    private mutating func copyReceiver(_ number: Int) {
-        let files = self.receivers[number].files
-        let names = Self.journalNames(files).map { "/data/journal/" + $0 }
-        self.copies[number] = (names + ["/data/state/store.state"]).compactMap { path in
-            files.bytes(of: path).map { (path, $0) }
-        }
-    }
-
-    private mutating func putBackReceiver(_ number: Int) throws {
-        guard let copy = self.copies[number] else { return }
-        let files = try Self.disk()
-        for (path, bytes) in copy { files.place(path, bytes) }
-        self.receivers[number] = try self.receiver(number, files)
-    }
-
-    private mutating func restartMerger(_ number: Int) throws {
-        let files = self.mergers[number].files
-        files.crash(seed: self.dice.next())
-        self.mergers[number] = try self.merging(number, files)
-    }
-
-    private mutating func loseMerger(_ number: Int) throws {
-        self.mergers[number] = try self.merging(number, Self.disk())
-    }
-
-    // MARK: The end
-
-    /// All that was written is shipped, uploaded and merged.
-    private mutating func settle() throws {
-        for index in self.sources.indices {
-            while true {
-                let source = self.sources[index]
-                let held = Int(self.receivers[source.receiver].journal.position(of: source.description.name).rawValue)
-                if held >= source.bytes.count { break }
-                try self.ship(index)
-            }
-        }
-        for number in 0..<Self.receiverCount { while try self.upload(number) {} }
-        for number in 0..<Self.mergerCount { while try self.merge(number) {} }
-        for number in 0..<Self.mergerCount { while try self.merge(number) {} }
-    }
-
-    private mutating func judge() {
-        var first: [UInt8]?
-        for (number, merging) in self.mergers.enumerated() {
-            var lines: [String: [Int: [UInt8]]] = [:]
-            var reader = JournalReader(directory: "/data/journal", position: JournalPosition(0), files: merging.files)
-            var inflater = Inflater()
-            do {
-                while let record = try reader.next(upTo: merging.merger.end) {
-                    var raw = [UInt8](repeating: 0, count: record.header.rawByteCount)
-                    try raw.withUnsafeMutableBytes { try inflater.inflate(record.payload, into: $0) }
-                    var start = 0
-                    while start < raw.count, let newline = raw[start...].firstIndex(of: 0x0A) {
-                        let offset = Int(record.header.offset.rawValue) + start
-                        let id = record.description.id.text
-                        if lines[id]?[offset] != nil { self.violate("m\(number) has line \(offset) of \(id) twice") }
-                        lines[id, default: [:]][offset] = Array(raw[start...newline])
-                        start = newline + 1
-                    }
-                }
-            } catch {
-                self.violate("m\(number) cannot read its journal: \(error)")
-            }
-            for source in self.sources {
-                let id = source.description.id.text
-                var bytes: [UInt8] = []
-                for (offset, line) in (lines[id] ?? [:]).sorted(by: { $0.key < $1.key }) {
-                    if offset != bytes.count { break }
-                    bytes += line
-                }
-                if bytes != source.bytes {
-                    self.violate("m\(number) has \(bytes.count) of \(source.bytes.count) bytes of \(id)")
-                }
-            }
-            if merging.merger.tally.conflictLineCount + merging.merger.tally.unprovenLineCount > 0 {
-                self.violate("m\(number) found conflicts where every source has one content: \(merging.merger.tally)")
-            }
-            let journal = Self.journal(of: merging)
-            if let first, first != journal { self.violate("the mergers' journals differ") }
-            first = journal
-        }
-    }
-
-    private static func journalNames(_ files: FaultyFiles) -> [String] {
-        do throws(FileSystemError) {
-            return try files.list("/data/journal")
-        } catch {
-            preconditionFailure("a life's disk has a journal's folder: \(error)")
-        }
-    }
-
-    private static func journal(of merging: Merging) -> [UInt8] {
-        Self.journalNames(merging.files).filter { $0.hasSuffix(".journal") }.sorted().flatMap {
-            Array($0.utf8) + (merging.files.bytes(of: "/data/journal/" + $0) ?? [])
-        }
-    }
-
-    private mutating func violate(_ text: String) {
-        self.violation = self.violation ?? text
+        for merger in self.mergers where !merger.hasMergedAll { return "\(merger.label) is at round \(merger.round)" }
+        return nil
     }
 }

@@ -101,8 +101,38 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// A name that is taken counts as one's own piece, without comparing.
     case trustTakenKeys
 
+    /// `SEALED` is said when the end is durable at the receiver, before the bucket has it.
+    case sealBeforeStored
+    /// A merger remembers only how far it has each stream.
+    case rememberEndsAlone
+    /// A merger takes a batch of which it has some lines for one that it has.
+    case mergeWholeBatches
+    /// A merger drops what it has at the same offset, whatever the bytes.
+    case mergeWithoutComparing
+    /// A chain is named after its receiver alone: a directory that was put back writes under the same keys.
+    case shareChains
+    /// A merger remembers one position for all chains.
+    case oneMergePosition
+    /// A merger remembers the greatest key that it has merged, of all chains, and looks only behind it.
+    case mergeInNameOrder
+    /// An agent believes of one fleet what another one has stored.
+    case ignoreFleet
+    /// An agent goes on from any offset of a fleet's receiver, whatever its file holds there.
+    case ignoreProofsOfFleet
+    /// A merger has days sealed without waiting for a receiver that is behind.
+    case sealWithoutWaiting
+
+    /// A merger erases where it stands when it finds a request, whatever the rounds say.
+    case eraseAtSight
+    /// A merger that was killed takes the next erasure for applied.
+    case forgetPendingErasures
+
     /// Those of a fleet.
-    package static let ofFleet: [PlantedBug] = [.sayAcknowledged, .overwritePieces, .trustTakenKeys]
+    package static let ofFleet: [PlantedBug] = [
+        .sayAcknowledged, .overwritePieces, .trustTakenKeys, .sealBeforeStored, .rememberEndsAlone, .mergeWholeBatches,
+        .mergeWithoutComparing, .shareChains, .oneMergePosition, .mergeInNameOrder, .ignoreFleet, .ignoreProofsOfFleet,
+        .sealWithoutWaiting, .eraseAtSight, .forgetPendingErasures,
+    ]
 
     /// Those of retention.
     package static let ofRetention: [PlantedBug] = [.deleteUndelivered, .freeUnarchived]

@@ -36,6 +36,8 @@ final class SimulatedClock: SystemClock, @unchecked Sendable {
     /// Time passes of which the schedule knows nothing.
     func pass(hours: Int) { self.passed += .seconds(hours * 3600) }
 
+    func pass(seconds: Int) { self.passed += .seconds(seconds) }
+
     func jump(milliseconds: Int64) { self.jumped += milliseconds }
 
     /// What the file system stamps files with.

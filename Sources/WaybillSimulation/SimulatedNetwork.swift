@@ -409,7 +409,7 @@ final class ServerSide: AnsweringSide {
 }
 
 /// The socket of an embedded channel: keeps what is written, and knows whether anybody wants to read.
-private final class ReadGate: ChannelOutboundHandler {
+final class ReadGate: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
@@ -437,7 +437,7 @@ private final class ReadGate: ChannelOutboundHandler {
 }
 
 extension SocketAddress {
-    fileprivate static var embedded: SocketAddress {
+    static var embedded: SocketAddress {
         do {
             return try SocketAddress(unixDomainSocketPath: "/simulated")
         } catch {

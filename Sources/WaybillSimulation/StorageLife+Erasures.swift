@@ -67,7 +67,7 @@ extension StorageLife {
         } catch {
             switch error {
             case .disk, .data: return .failed
-            case .noArchive, .underWay, .delivering, .deliveryRuns: return .refused
+            case .noArchive, .underWay, .delivering, .deliveryRuns, .otherKey, .merger: return .refused
             }
         }
     }

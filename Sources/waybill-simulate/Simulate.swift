@@ -30,6 +30,9 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Live lives of a fleet: receivers, a bucket and mergers.")
     var fleet = false
 
+    @Flag(help: "Live lives of one receiver with a bucket that loses its disk and is restored.")
+    var restore = false
+
     @Flag(help: "Print what happens in each life.")
     var trace = false
 
@@ -56,7 +59,7 @@ struct Simulate: ParsableCommand {
                 print("seed \(seed): \(violation)")
                 let options =
                     (self.storage ? " --storage" : "") + (self.retention ? " --retention" : "")
-                    + (self.fleet ? " --fleet" : "")
+                    + (self.fleet ? " --fleet" : "") + (self.restore ? " --restore" : "")
                     + (self.bug.map { " --bug \($0)" } ?? "")
                 print("reproduce: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
                 if !self.keepGoing { throw ExitCode(1) }
@@ -75,8 +78,11 @@ struct Simulate: ParsableCommand {
             return report
         }
         if self.fleet {
+            return FleetLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
+        }
+        if self.restore {
             var report = SiteLife.Report()
-            report.violation = FleetLife.run(seed: seed, bugs: bugs)
+            report.violation = RestoreLife.run(seed: seed, bugs: bugs)
             return report
         }
         if self.retention {
