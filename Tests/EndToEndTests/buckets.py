@@ -207,11 +207,11 @@ class SmallStore:
 class Moto:
     """moto's server: another implementation of S3, which checks no signature."""
 
-    def __init__(self, log: pathlib.Path):
+    def __init__(self, log: pathlib.Path, host="127.0.0.1"):
         port = free_port()
-        self.url, self.log = f"http://127.0.0.1:{port}", open(log, "wb")
+        self.url, self.log = f"http://{host}:{port}", open(log, "wb")
         self.process = subprocess.Popen(
-            [MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=self.log, stderr=subprocess.STDOUT)
+            [MOTO, "-H", host, "-p", str(port)], stdout=self.log, stderr=subprocess.STDOUT)
         until(self.is_up, 60, "moto")
 
     def is_up(self):

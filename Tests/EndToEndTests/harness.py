@@ -115,14 +115,14 @@ def run(*arguments, stdin=b"", timeout=60, env=None):
 
 
 class Process:
-    """A receiver or an agent that runs, with its log in a file."""
+    """A receiver or an agent that runs, with its log in a file; `within` is a command that replaces itself by it."""
 
-    def __init__(self, arguments, log, env=None):
+    def __init__(self, arguments, log, env=None, within=()):
         self.log_path = pathlib.Path(log)
         self.log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         with open(log, "ab") as output:
             self.child = subprocess.Popen(
-                [binary(), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                [*within, binary(), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 env={**os.environ, **(env or {})})
 
     @property
@@ -191,8 +191,8 @@ class Site:
     def address(self):
         return f"127.0.0.1:{self.port}"
 
-    def start(self, *arguments, log, env=None):
-        process = Process(arguments, self.logs / log, env)
+    def start(self, *arguments, log, env=None, within=()):
+        process = Process(arguments, self.logs / log, env, within)
         self.processes.append(process)
         return process
 

@@ -11,7 +11,7 @@ import tempfile
 from harness import REPOSITORY, binary
 
 UNITS = ["waybill-receiver.service", "waybill-agent.service", "waybill-live.service", "waybill-deliver.service",
-         "waybill-deliver@ga4.service"]
+         "waybill-deliver@ga4.service", "waybill-merge.service", "waybill-ingest.service"]
 
 
 def execute(*command, **options):

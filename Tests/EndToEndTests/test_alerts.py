@@ -24,8 +24,8 @@ from test_deliver_service import RefusingProvider
 
 FOLDER = REPOSITORY / "Tools" / "packaging" / "monitoring"
 ALERTS, DASHBOARD = FOLDER / "alerts.yaml", FOLDER / "dashboard.json"
-RECEIVER, AGENT, DELIVER = (
-    f'instance="host-1",job="waybill-{name}"' for name in ("receiver", "agent", "deliver"))
+RECEIVER, AGENT, DELIVER, MERGER = (
+    f'instance="host-1",job="waybill-{name}"' for name in ("receiver", "agent", "deliver", "merge"))
 
 # Of each alert: a series with its values at each minute (as promtool writes them), and whether it is enough.
 CASES = {
@@ -92,6 +92,32 @@ CASES = {
         (f'waybill_delivery_state{{{DELIVER},delivery="ga4",state="backing-off"}}', "1x10", False)],
     "WaybillDeliveryWaits": [(f'waybill_delivery_state{{{DELIVER},delivery="ga4",state="backing-off"}}', "1x70", True)],
     "WaybillDeliveryBehind": [(f'waybill_delivery_oldest_unsent_seconds{{{DELIVER},delivery="ga4"}}', "30000x20", True)],
+    "WaybillBucketLacksJournal": [
+        (f"waybill_journal_unstored_seconds{{{RECEIVER}}}", "0+60x15", True),
+        (f"waybill_journal_unstored_seconds{{{RECEIVER}}}", "59x15", False)],
+    "WaybillMergeBehind": [
+        (f"waybill_merge_lag_seconds{{{MERGER}}}", "0+60x15", True),
+        (f"waybill_merge_lag_seconds{{{MERGER}}}", "299x15", False)],
+    "WaybillMergeFails": [
+        (f'waybill_merge_failing{{{MERGER},reason="store"}}', "1x15", True),
+        (f'waybill_merge_failing{{{MERGER},reason="store"}}', "1 1 0 1x12", False)],
+    "WaybillPieceMissing": [
+        (f'waybill_merge_failing{{{MERGER},reason="piece"}}', "0 0 1x13", True),
+        (f'waybill_merge_failing{{{MERGER},reason="piece"}}', "0x15", False)],
+    "WaybillPieceDamaged": [(f"waybill_merge_damaged_bytes_total{{{MERGER}}}", "0 0 10 10 10", True)],
+    "WaybillBytesMissing": [
+        (f"waybill_merge_missing_bytes{{{MERGER}}}", "512x20", True),
+        (f"waybill_merge_missing_bytes{{{MERGER}}}", "512x5 0 512x14", False)],
+    "WaybillMergeConflicts": [
+        (f"waybill_merge_conflict_lines_total{{{MERGER}}}", "0 0 1 1 1", True),
+        (f"waybill_merge_unproven_lines_total{{{MERGER}}}", "0 0 0 0 0", True)],
+    "WaybillMergersDiffer": [
+        (f'waybill_publish_total{{{MERGER},outcome="different"}}', "0 0 1 1 1", True),
+        (f'waybill_publish_total{{{MERGER},outcome="present"}}', "0 0 1 1 1", False)],
+    "WaybillPublishFails": [
+        (f'waybill_publish_total{{{MERGER},outcome="failed"}}', "0+1x30", True),
+        (f'waybill_publish_total{{{MERGER},outcome="failed"}}', "0 0 1 1x28", False)],
+    "WaybillReceiverSilent": [(f"waybill_merge_stale_chains{{{MERGER}}}", "1x15", True)],
 }
 # Minutes after which a case is judged; the longest rule waits for an hour.
 MINUTES = {
@@ -100,7 +126,9 @@ MINUTES = {
     "WaybillAgentCertificateExpires": 80, "WaybillReloadRefused": 4, "WaybillJournalDamaged": 4, "WaybillLinesNotAllowed": 4,
     "WaybillAgentLostBytes": 3, "WaybillAgentMissingSegments": 3, "WaybillAgentUnreadableFiles": 20,
     "WaybillExportMissedEvents": 4, "WaybillUnsealedDayDeleted": 3, "WaybillDaysNotDelivered": 70,
-    "WaybillAgentDisputedStreams": 70, "WaybillDeliveryWaits": 70}
+    "WaybillAgentDisputedStreams": 70, "WaybillDeliveryWaits": 70,
+    "WaybillMergeFails": 7, "WaybillPieceDamaged": 4, "WaybillBytesMissing": 20, "WaybillMergeConflicts": 4,
+    "WaybillMergersDiffer": 4, "WaybillPublishFails": 30}
 
 
 def expressions():
@@ -279,8 +307,8 @@ class DashboardTests(PrometheusTest):
         received = "sum(waybill_received_lines_total)"
         until(lambda: [s["value"][1] for s in self.ask(received)] == [str(ledger.line_count)], 60, "it has every line")
         for title, query in expressions():
-            # The others are of what did not happen: deliveries, refusals, TLS.
-            if "delivery" not in query and "> 0" not in query and "tls" not in query:
+            # The others are of what did not happen: deliveries, refusals, TLS, a bucket and its mergers.
+            if not re.search("delivery|> 0|tls|_merge_|_publish_|_store_|_unstored_", query):
                 # A rate needs two readings of each target.
                 until(lambda query=query: self.ask(query), 60, f"{title}: {query}")
             else:

@@ -130,7 +130,7 @@ class TableTests(unittest.TestCase):
         count = 0
         for page in TABLED:
             for _, text in blocks(page, "sh"):
-                for name in re.findall(r"(?<![\w/])(?:Tools|Tests)/[\w/-]+", text):
+                for name in re.findall(r"(?<![\w/])(?:Tools|Tests)/[\w/-]+(?:\.\w+)?", text):
                     self.assertTrue((ROOT / name).exists(), f"{page.relative_to(ROOT)}: {name}")
                     count += 1
         self.assertGreater(count, 3)

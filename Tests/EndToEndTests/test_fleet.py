@@ -23,45 +23,65 @@ def event(number):
 
 
 class Fleet:
-    """Receivers, agents and mergers of one bucket."""
+    """Receivers, agents and mergers of one bucket.
 
-    def __init__(self, site: Site):
-        self.site, self.written = site, []
-        self.moto = buckets.Moto(site.logs / "moto.log")
-        self.moto.make("events")
-        self.store = f"store: {{url: 's3://events/w', endpoint: '{self.moto.url}'}}\n"
+    Its server is moto unless another is given, which has `url`, `make` and `close`, and whose credentials are in the
+    environment.
+    """
+
+    def __init__(self, site: Site, server=None, environment=None, bucket="events"):
+        self.site, self.written, self.url = site, [], f"s3://{bucket}/w"
+        self.environment = environment or ENVIRONMENT
+        self.server = server or buckets.Moto(site.logs / "moto.log")
+        self.is_own_server = server is None
+        self.server.make(bucket)
+        self.store = f"store: {{url: '{self.url}', endpoint: '{self.server.url}'}}\n"
         self.ports = {name: free_port() for name in ("a", "b", "c")}
-        init = run("store", "init", "--store", "s3://events/w", "--endpoint", self.moto.url, env=ENVIRONMENT)
+        self.hosts, self.within = {}, {}
+        init = run("store", "init", "--store", self.url, "--endpoint", self.server.url, "--seal-seconds", 5, env=self.environment)
         assert init.returncode == 0, init.stderr
 
     def close(self):
-        self.moto.close()
+        if self.is_own_server:
+            self.server.close()
+
+    def host(self, name):
+        """The address on which a receiver listens; another than the loopback if it runs in a network of its own."""
+        return self.hosts.get(name, "127.0.0.1")
 
     # Processes
 
-    def receiver(self, name):
+    def start_receiver(self, name, as_name=None, env=None):
+        """A receiver that may take its time; `as_name` is its name in the bucket."""
         config = self.site.root / f"{name}.yaml"
         config.write_text(
-            self.store + f"receiver: {{data: {self.site.root}/{name}, listen: '127.0.0.1:{self.ports[name]}', name: {name}, "
+            self.store + f"receiver: {{data: {self.site.root}/{name}, listen: '{self.host(name)}:{self.ports[name]}', "
+            f"name: {as_name or name}, "
             "projections: none, piece: {seconds: 1, mib: 1}, stop_seconds: 60, exports: []}\n")
-        process = self.site.start("receiver", "--config", config, log=f"{name}.log", env=ENVIRONMENT)
+        return self.site.start(
+            "receiver", "--config", config, log=f"{name}.log", env=self.environment | (env or {}),
+            within=self.within.get(name, ()))
+
+    def receiver(self, name, as_name=None, env=None):
+        process = self.start_receiver(name, as_name, env)
         process.until_logged("the journal goes to the bucket", 60)
         return process
 
-    def agent(self, name, *arguments):
+    def agent(self, name, *arguments, to=None):
         logs = self.site.root / f"logs-{name}"
         logs.mkdir(exist_ok=True)
-        receivers = [part for port in self.ports.values() for part in ("--to", f"127.0.0.1:{port}")]
+        receivers = [part for to in to or self.ports for part in ("--to", f"{self.host(to)}:{self.ports[to]}")]
         return self.site.start(
             "agent", "--name", name, "--state", self.site.root / f"agent-{name}", *receivers, "--glob", f"{logs}/*.ndjson",
             "--env", "prod", "--bundle", "com.example.shop", "--time-member", "ts", "--name-member", "name", *arguments,
             log=f"agent-{name}.log")
 
-    def merger(self, name, *arguments):
+    def merger(self, name, *arguments, env=None):
         config = self.site.root / f"{name}.yaml"
         config.write_text(
             self.store + f"receiver: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}]}}\n")
-        return self.site.start("merge", "--config", config, *arguments, log=f"{name}.log", env=ENVIRONMENT)
+        return self.site.start(
+            "merge", "--config", config, *arguments, log=f"{name}.log", env=self.environment | (env or {}))
 
     # Lines
 
@@ -100,7 +120,7 @@ class FleetTests(SiteTest):
     def test_the_configurations_of_the_page_are_good(self):
         page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
         blocks = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "receiver:" in text]
-        self.assertEqual(len(blocks), 2)
+        self.assertGreaterEqual(len(blocks), 3)
         for number, text in enumerate(blocks):
             config = self.site.root / f"page-{number}.yaml"
             config.write_text(text, encoding="utf-8")

@@ -51,7 +51,7 @@ class ContentTests(unittest.TestCase):
                 execute(shell, option, share / path)
 
     def test_the_configuration_is_good_and_each_default_can_be_uncommented(self):
-        for service, count_min in (("receiver", 20), ("agent", 8), ("deliver", 1)):
+        for service, count_min in (("receiver", 20), ("agent", 8), ("deliver", 1), ("merge", 10), ("ingest", 8)):
             path = contents() / f"etc/waybill/{service}.yaml"
             self.assertEqual(run("check", path).returncode, 0)
             text, count = re.subn(r"^( *)#(\w+:)", r"\1\2", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

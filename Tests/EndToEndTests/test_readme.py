@@ -21,8 +21,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "Documentation").glob("*.md"))]
 README_LINE_COUNT_MAX = 150
 # Marks where the output of a command begins.
 MARK = "\x01"
-# The address in the pages, whose port may be taken on the machine that tests.
-PORT = "4390"
+# The ports in the pages, which may be taken on the machine that tests.
+PORTS = ("4390", "4380")
 
 
 def blocks(page, language=r"\w+"):
@@ -50,20 +50,27 @@ def pattern(printed):
     return re.compile("".join(lines))
 
 
-def run(page, port):
+def moved(text, ports):
+    """A text of a page with other ports."""
+    for known, port in zip(PORTS, ports):
+        text = text.replace(known, port)
+    return text
+
+
+def run(page, ports):
     """Runs the commands of a page in one shell; returns how it ended, and what each printed."""
     with tempfile.TemporaryDirectory() as directory:
-        return run_in(pathlib.Path(directory), page, port)
+        return run_in(pathlib.Path(directory), page, ports)
 
 
-def run_in(directory, page, port):
+def run_in(directory, page, ports):
     for name, text in page_files(page).items():
-        (directory / name).write_text(text.replace(PORT, port), encoding="utf-8")
+        (directory / name).write_text(moved(text, ports), encoding="utf-8")
     (directory / "bin").mkdir()
     os.symlink(os.path.abspath(binary()), directory / "bin" / "waybill")
     script = ["set -e", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT"]
     for command, _ in commands(page):
-        script += [f"echo '{MARK}'", command.replace(PORT, port)]
+        script += [f"echo '{MARK}'", moved(command, ports)]
     paths = [str(directory / "bin"), str(ROOT / ".build/python/bin"), os.environ["PATH"]]
     result = subprocess.run(
         ["bash", "-c", "\n".join(script)], cwd=directory, env={**os.environ, "PATH": os.pathsep.join(paths)},
@@ -76,24 +83,25 @@ class PageTests(unittest.TestCase):
 
     def test_commands_print_what_the_pages_say(self):
         pages = [page for page in PAGES if commands(page)]
-        ports = [str(free_port()) for _ in pages]
+        ports = [[str(free_port()) for _ in PORTS] for _ in pages]
         with concurrent.futures.ThreadPoolExecutor() as workers:
             results = list(workers.map(run, pages, ports))
-        for page, port, (status, printed) in zip(pages, ports, results):
+        for page, own, (status, printed) in zip(pages, ports, results):
             with self.subTest(page.name):
-                self.check_commands(page, port, status, printed)
+                self.check_commands(page, own, status, printed)
 
-    def check_commands(self, page, port, status, printed):
+    def check_commands(self, page, ports, status, printed):
         for (command, expected), output in zip(commands(page), printed):
-            expected = expected.replace(PORT, port)
+            expected = moved(expected, ports)
             if not pattern(expected).fullmatch(output):
                 self.assertEqual(output, expected, f"is printed by: {command}")
         self.assertEqual(status, 0, f"{page.name}: the last command that ran, of {len(printed)}, failed")
         self.assertEqual(len(printed), len(commands(page)))
 
     def test_every_page_is_run_or_says_why_not(self):
-        # A block marked `nginx` or `prometheus` belongs to the configuration of another program.
-        known = {"console", "sql", "yaml", "swift", "sh", "nginx", "prometheus"}
+        # A block marked `nginx`, `haproxy` or `prometheus` belongs to the configuration of another program; one marked `html`
+        # to a page, as test_ingest_browser has it.
+        known = {"console", "sql", "yaml", "swift", "sh", "nginx", "haproxy", "prometheus", "html"}
         for page in PAGES:
             if page.name in ("recipes.md", "fleet.md"):
                 continue  # test_sealed_recipes runs the files of one, test_store and test_fleet those of the other.
@@ -103,7 +111,8 @@ class PageTests(unittest.TestCase):
             for language, text in blocks(page, "sql|yaml"):
                 self.assertIn(text, files.values(), f"{page.name}: a block of {language} that names no file")
             for name in files:
-                used = any(name in command for command, _ in commands(page))
+                # What a block of `sh` names, the test of its subject runs.
+                used = any(name in text for text in [*(command for command, _ in commands(page)), *(text for _, text in blocks(page, "sh"))])
                 self.assertTrue(used, f"{page.name}: no command uses {name}")
 
     def test_the_readme_is_short(self):

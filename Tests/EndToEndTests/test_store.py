@@ -41,7 +41,7 @@ class InitTests(StoreTest):
         first = json.loads(self.waybill("init", "--json"))
         self.assertEqual((first["created"], first["level"], len(first["fleet"])), (True, "stored", 32))
         content, _ = self.store.objects["way/bill/fleet-00001.json"]
-        self.assertEqual(json.loads(content), {"fleet": first["fleet"], "level": "stored", "shards": 1})
+        self.assertEqual(json.loads(content), {"fleet": first["fleet"], "level": "stored", "shards": 1, "seal_seconds": 300})
         second = json.loads(self.waybill("init", "--json"))
         self.assertEqual(second, first | {"created": False})
         self.assertIn(f"fleet {first['fleet']}, level stored (it was there before)", self.waybill("init"))

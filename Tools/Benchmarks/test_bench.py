@@ -18,6 +18,7 @@ import zlib
 
 import bench
 import crowd
+import fleet
 import latency
 import throughput
 
@@ -245,6 +246,37 @@ class TablesTests(unittest.TestCase):
     def test_what_was_not_run_is_left_out_and_what_was_skipped_is_said(self):
         self.assertNotIn("Partitions", self.text)
         self.assertIn("skipped: there is no program", self.text)
+
+
+class FleetTests(unittest.TestCase):
+    """What fleet.py makes of its records, and which sizes it takes."""
+
+    def record(self, row, rate, ledger="clean"):
+        return {"benchmark": "upload", "row": row, "mb_per_s": rate, "ledger": ledger}
+
+    def test_the_ratio_is_of_medians_and_of_clean_runs_alone(self):
+        records = [self.record("receiver", rate) for rate in (100, 120, 300)]
+        records += [self.record("receiver-and-uploader", rate) for rate in (90, 114, 119)]
+        self.assertEqual(fleet.ratio(records), 0.95)
+        records.append({"benchmark": "upload", "row": "receiver", "ledger": "failed", "lost": 1, "twice": 0, "alien": 0})
+        self.assertEqual(fleet.ratio(records), 0.95)
+        self.assertIsNone(fleet.ratio(records[:3]))
+
+    def test_a_growth_without_a_figure_stands_in_the_table_as_such(self):
+        clean = {"benchmark": "growth", "row": "1", "ledger": "clean", "receivers": 1, "streams": 10, "pieces": 7,
+                 "merge_mb_per_s": 55.5, "merge_peak_mb": 40.1}
+        table = fleet.growth_table([clean, {"benchmark": "growth", "row": "2", "ledger": "failed"}]).splitlines()
+        self.assertEqual(table[2:], ["| 1 | 10 | 7 | 55.5 | 40.1 |", "| 2 | no figure |  |  |  |"])
+
+    def test_shares_are_of_the_sorted_values(self):
+        self.assertEqual([fleet.share([3, 1, 2, 4], part) for part in (0, 0.5, 0.99)], [1, 3, 4])
+        self.assertIsNone(fleet.share([], 0.5))
+
+    def test_quick_sizes_are_tiny_and_options_go_before_them(self):
+        quick, usual = fleet.arguments(["--quick"]), fleet.arguments(["--megabytes", "7", "--only", "growth"])
+        self.assertLess(quick.megabytes, 10)
+        self.assertEqual((usual.megabytes, usual.names), (7, ["growth"]))
+        self.assertEqual({len(sizes) for sizes in quick.growth + usual.growth}, {3})
 
 
 class RateTests(unittest.TestCase):

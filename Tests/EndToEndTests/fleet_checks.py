@@ -1,0 +1,80 @@
+"""What must hold of a fleet at its end: lines, journals, and the days in the bucket."""
+
+import pathlib
+import shutil
+import subprocess
+
+from harness import run, until
+
+COMPILER = shutil.which("cc") or shutil.which("clang")
+
+
+def clock(seconds, folder):
+    """An environment in which the wall clock is off by so much; what measures time that has passed is right."""
+    library = folder / "clock_shift.so"
+    if not library.exists():
+        source = pathlib.Path(__file__).with_name("clock_shift.c")
+        subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=120)
+    return {"LD_PRELOAD": str(library), "CLOCK_SHIFT_SECONDS": str(seconds)}
+
+
+def journal(data):
+    """The bytes of a merged journal, from its first segment on."""
+    return b"".join(path.read_bytes() for path in sorted((data / "journal").glob("*.journal")))
+
+
+class FleetChecks:
+    """For a test with `self.fleet`."""
+
+    SEAL_RUNS_MAX = 5
+
+    def assert_merged(self, *mergers, seconds=60):
+        """Every merger gets every written line, and has it once."""
+        for name in mergers:
+            until(
+                lambda name=name: len(self.fleet.merged(name)) >= len(self.fleet.written), seconds,
+                f"{name} has every line")
+            self.assertEqual(sorted(self.fleet.merged(name)), sorted(self.fleet.written), name)
+
+    def assert_same_journals(self, *mergers):
+        journals = [journal(self.site.root / name) for name in mergers]
+        length = min(map(len, journals))
+        self.assertGreater(length, 0)
+        for other in journals[1:]:
+            self.assertEqual(journals[0][:length], other[:length])
+
+    def assert_whole(self, *mergers):
+        for name in mergers:
+            verified = run("inspect", "--verify", self.site.root / name, timeout=120)
+            self.assertEqual(verified.returncode, 0, verified.stdout.decode() + verified.stderr.decode())
+
+    def seal_everything(self, *mergers):
+        """Runs each merger two days from now: every receiver is silent then, and what came late is due, too.
+
+        One run may end before the last seal is finished; the next one continues there.
+        """
+        for name in mergers:
+            for _ in range(self.SEAL_RUNS_MAX):
+                process = self.fleet.merger(name, "--once", env=clock(2 * 86_400, self.site.root))
+                self.assertEqual(process.wait(120), 0, process.log()[-2000:])
+                rest = list((self.site.root / name / "archive").rglob("*.ndjson"))
+                if not rest:
+                    break
+            self.assertEqual(rest, [], f"{name} has sealed every day")
+
+    def assert_published(self, requests, *mergers):
+        """What the bucket has of sealed days is what the mergers have; returns the number of files."""
+        keys = [key for key in requests.keys("w/archive/") + requests.keys("w/exports/")]
+        for name in mergers:
+            root = self.site.root / name
+            own = {
+                f"w/{path.relative_to(root)}" for folder in ("archive", "exports") for path in (root / folder).rglob("*")
+                if path.is_file() and not path.name.startswith(".") and path.with_name("_SUCCESS").exists()}
+            self.assertEqual(own, set(keys), name)
+        for key in keys:
+            # `.sources`, and the manifest with it, may say the same in other words.
+            if not key.endswith((".sources", "manifest.json")):
+                content = requests.get(key)
+                for name in mergers:
+                    self.assertEqual((self.site.root / name / key.removeprefix("w/")).read_bytes(), content, key)
+        return len(keys)

@@ -1,0 +1,361 @@
+"""The door: requests of other products' SDKs become lines of spools, durable before the answer, each once."""
+
+import base64
+import gzip
+import http.client
+import json
+import random
+import re
+import socket
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+import uuid
+import zlib
+
+from harness import REPOSITORY, SiteTest, free_port, metric, run, until
+from scale import SEED, amount
+
+KEY = "wk_shop_0001"
+OTHER = "wk_web_0002"
+
+
+class Door:
+    """`waybill ingest` of a site, and requests to it."""
+
+    def __init__(self, site, **options):
+        self.site, self.port, self.metrics = site, free_port(), free_port()
+        self.spool = site.root / "door"
+        self.quarantine = site.root / "door-quarantine"
+        self.configure(**options)
+        self.process = None
+
+    def configure(self, limits="", keys=None):
+        keys = keys or [
+            f"{{key: {KEY}, bundle: com.example.shop, env: prod}}",
+            f"{{key: {OTHER}, bundle: com.example.web, env: dev, origins: ['https://*.example.com'], "
+            "dialects: [segment], events_second: 1000, addresses: truncate}"]
+        self.config = self.site.root / "ingest.yaml"
+        self.config.write_text(
+            f"ingest:\n  listen: 127.0.0.1:{self.port}\n  metrics: 127.0.0.1:{self.metrics}\n  spool: {self.spool}\n"
+            f"  quarantine: {self.quarantine}\n  reserve_mib: 0\n{limits}  keys:\n" + "".join(f"    - {key}\n" for key in keys))
+
+    def start(self):
+        self.process = self.site.start("ingest", "--config", self.config, log="ingest.log")
+        self.process.until_logged("the door is open", 60)
+        return self
+
+    def request(self, path, body=b"", method="POST", headers=None):
+        """Returns status, headers and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body=body, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def batch(self, events, key=KEY, headers=None):
+        body = json.dumps({"writeKey": key, "batch": events}).encode()
+        status, _, answer = self.request("/v1/b", body, headers={"Content-Type": "text/plain", **(headers or {})})
+        return status, json.loads(answer or b"{}")
+
+    def raw(self, data, seconds=60):
+        """Sends bytes, and returns what comes until the connection ends."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            connection.sendall(data)
+            received = b""
+            try:
+                while chunk := connection.recv(65536):
+                    received += chunk
+            except (ConnectionError, TimeoutError):
+                pass
+            return received
+
+    def lines(self):
+        return [json.loads(line) for path in sorted(self.spool.glob("*/*.ndjson")) for line in path.read_bytes().splitlines()]
+
+    def metric(self, name):
+        return metric(f"127.0.0.1:{self.metrics}", name)
+
+
+def track(number, **members):
+    return {"type": "track", "event": "bought", "messageId": f"m-{number}", "userId": f"u-{number % 5}",
+            "properties": {"n": number}, **members}
+
+
+class DoorTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.door = Door(self.site)
+
+    def archived(self):
+        folder = self.site.data / "archive"
+        return [json.loads(line) for path in folder.glob("**/part-*.ndjson") for line in path.read_bytes().splitlines()]
+
+
+class RequestTests(DoorTest):
+    def setUp(self):
+        super().setUp()
+        self.door.start()
+
+    def test_a_batch_is_on_the_disk_when_it_is_answered(self):
+        status, answer = self.door.batch([track(1), track(2), {"type": "track"}])
+        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 1}))
+        lines = self.door.lines()
+        self.assertEqual([line["data"]["n"] for line in lines], [1, 2])
+        self.assertEqual([line["seq"] for line in lines], [1, 2])
+        self.assertEqual(lines[0]["bundle"], "com.example.shop")
+        kept = [json.loads(line) for path in self.door.quarantine.glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
+        self.assertEqual([(line["event"], line["dialect"]) for line in kept], [('{"type": "track"}', "segment")])
+
+    def test_a_repeated_request_stores_nothing_also_after_a_kill(self):
+        self.assertEqual(self.door.batch([track(1), track(2)])[1]["stored"], 2)
+        self.assertEqual(self.door.batch([track(2), track(3)])[1], {"success": True, "stored": 1, "repeated": 1, "quarantined": 0})
+        self.door.process.kill()
+        self.door.start()
+        self.assertEqual(self.door.batch([track(1), track(3), track(4)])[1]["repeated"], 2)
+        self.assertEqual(sorted(line["data"]["n"] for line in self.door.lines()), [1, 2, 3, 4])
+
+    def test_every_wrapping_of_a_body_is_read(self):
+        text = json.dumps({"writeKey": KEY, **track(1)}).encode()
+        form = b"data=" + base64.urlsafe_b64encode(json.dumps({"writeKey": KEY, **track(2)}).encode())
+        cases = [
+            ("/v1/t", text, {}),
+            ("/v1/track/", gzip.compress(json.dumps({"writeKey": KEY, **track(3)}).encode()), {"Content-Encoding": "gzip"}),
+            ("/v1/t", gzip.compress(json.dumps({"writeKey": KEY, **track(4)}).encode()), {"Content-Type": "text/plain"}),
+            ("/v1/t", zlib.compress(json.dumps({"writeKey": KEY, **track(5)}).encode()), {"Content-Encoding": "deflate"}),
+            ("/v1/t", form, {"Content-Type": "application/x-www-form-urlencoded"}),
+            (f"/v1/t?writeKey={KEY}", json.dumps(track(6)).encode(), {}),
+            ("/v1/t", json.dumps(track(7)).encode(),
+             {"Authorization": "Basic " + base64.b64encode(f"{KEY}:".encode()).decode()}),
+        ]
+        for path, body, headers in cases:
+            status, _, answer = self.door.request(path, body, headers=headers)
+            self.assertEqual((status, json.loads(answer)["stored"]), (200, 1), (path, headers, answer))
+        self.assertEqual(sorted(line["data"]["n"] for line in self.door.lines()), [1, 2, 3, 4, 5, 6, 7])
+
+    def test_a_chunked_body_is_read(self):
+        body = json.dumps({"writeKey": KEY, **track(1)}).encode()
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
+        answer = self.door.raw(b"POST /v1/t HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+        self.assertIn(b" 200 ", answer.split(b"\r\n")[0])
+
+    def test_native_lines(self):
+        id = str(uuid.uuid4())
+        body = f'{{"name":"opened","user":"u-1","id":"{id}","ts":"2026-11-20T08:00:00.000Z","data":{{"a":1}}}}\nnonsense\n'
+        status, _, answer = self.door.request(f"/v1/events?key={KEY}", body.encode())
+        self.assertEqual((status, json.loads(answer)), (200, {"stored": 1, "repeated": 0, "quarantined": 1}))
+        self.assertEqual((self.door.lines()[0]["id"], self.door.lines()[0]["ts"]), (id, "2026-11-20T08:00:00.000Z"))
+
+    def test_a_pixel(self):
+        status, headers, body = self.door.request(f"/v1/pixel.gif?key={KEY}&event=mail_opened&id=mail-7&campaign=a%20b", method="GET")
+        self.assertEqual((status, headers["Content-Type"], body[:6]), (200, "image/gif", b"GIF89a"))
+        line = self.door.lines()[0]
+        self.assertEqual((line["name"], line["data"], line["anon"]), ("mail_opened", {"campaign": "a b"}, "mail-7"))
+
+    def test_settings_name_this_host(self):
+        status, _, body = self.door.request(f"/v1/projects/{KEY}/settings", method="GET", headers={"Host": "in.example.com"})
+        self.assertEqual(status, 200)
+        self.assertEqual(json.loads(body)["integrations"]["Segment.io"], {"apiKey": KEY, "apiHost": "in.example.com/v1"})
+        self.assertEqual(self.door.request("/v1/projects/wk_nobody_1/settings", method="GET")[0], 401)
+
+    def test_pages_may_send_with_credentials_from_their_origins(self):
+        origin = {"Origin": "https://shop.example.com"}
+        status, headers, _ = self.door.request(
+            "/v1/b", method="OPTIONS",
+            headers={**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"})
+        self.assertEqual(
+            (status, headers["Access-Control-Allow-Origin"], headers["Access-Control-Allow-Credentials"],
+             headers["Access-Control-Allow-Headers"]), (204, "https://shop.example.com", "true", "content-type"))
+        body = json.dumps({"writeKey": OTHER, **track(1)}).encode()
+        status, headers, _ = self.door.request("/v1/t", body, headers=origin)
+        self.assertEqual((status, headers["Access-Control-Allow-Origin"]), (200, "https://shop.example.com"))
+        for bad in ("https://example.com.evil.org", "https://evil.org", "null", "https://a.example.com:444"):
+            status, headers, _ = self.door.request("/v1/t", body, headers={"Origin": bad})
+            self.assertEqual((status, headers["Access-Control-Allow-Origin"]), (403, None), bad)
+
+    def test_what_is_refused_says_so_and_is_counted(self):
+        body = json.dumps({"writeKey": "wk_nobody_1", **track(1)}).encode()
+        self.assertEqual(self.door.request("/v1/t", body)[::2], (401, b""))
+        self.assertEqual(self.door.request("/v1/t", b'{"type":"track"}')[::2], (401, b""))
+        self.assertEqual(self.door.request("/nowhere", b"x")[0], 404)
+        status, headers, _ = self.door.request("/v1/t", method="GET")
+        self.assertEqual((status, headers["Allow"]), (405, "POST"))
+        self.assertEqual(self.door.request(f"/v1/t?writeKey={KEY}", b"{nonsense")[0], 400)
+        self.assertEqual(self.door.request(f"/v1/t?writeKey={KEY}", b"{}", headers={"Content-Encoding": "br"})[0], 415)
+        self.assertEqual(self.door.request(f"/v1/events?key={OTHER}", b'{"name":"x"}')[0], 403)
+        self.assertEqual(self.door.request("/v1/t", b"x" * (5 << 20))[0], 413)
+        bomb = gzip.compress(b" " * (64 << 20))
+        self.assertEqual(self.door.request(f"/v1/t?writeKey={KEY}", bomb, headers={"Content-Encoding": "gzip"})[0], 413)
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/metrics") as page:
+            text = page.read().decode()
+        for reason, count in {"not-found": 1, "method": 1, "unknown-key": 1, "no-key": 1, "malformed": 1, "encoding": 1,
+                              "dialect": 1, "too-large": 2}.items():
+            self.assertIn(f'waybill_ingest_refused_requests_total{{reason="{reason}"}} {count}\n', text)
+        self.assertEqual(self.door.lines(), [])
+
+    def test_a_key_that_is_too_fast_is_asked_to_wait(self):
+        statuses = set()
+        for number in range(10):
+            events = [track(number * 1000 + index) for index in range(500)]
+            status, _ = self.door.batch(events, key=OTHER)
+            statuses.add(status)
+        self.assertEqual(statuses, {200, 429})
+
+    def test_addresses_are_dropped_or_truncated_as_the_key_says(self):
+        self.door.batch([track(1)])
+        self.door.batch([track(2)], key=OTHER)
+        found = {line["data"]["n"]: line["data"].get("context") for line in self.door.lines()}
+        self.assertEqual(found, {1: None, 2: {"ip": "127.0.0.0"}})
+
+
+class AbuseTests(DoorTest):
+    def test_requests_that_mean_two_things_are_refused(self):
+        self.door.start()
+        body = json.dumps({"writeKey": KEY, **track(1)}).encode()
+        smuggled = (b"POST /v1/t HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+                    b"POST /v1/t HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)) + body
+        for bad in (
+                smuggled,
+                b"POST /v1/t HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+                b"POST /v1/t HTTP/1.1\nHost: x\nContent-Length: %d\n\n" % len(body) + body,
+                b"POST /v1/t HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+                b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+                b"GET / HTTP/9.9\r\n\r\n"):
+            self.assertNotIn(b" 200 ", self.door.raw(bad), bad[:80])
+        self.assertEqual(self.door.lines(), [])
+        self.assertEqual(self.door.batch([track(1)])[0], 200)
+
+    def test_slow_and_silent_senders_are_ended_and_others_are_served(self):
+        self.door.configure(limits="  request_seconds: 1\n  idle_seconds: 2\n  connections: 40\n")
+        self.door.start()
+        slow = []
+        for _ in range(30):
+            connection = socket.create_connection(("127.0.0.1", self.door.port), timeout=60)
+            connection.sendall(b"POST /v1/t HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+            slow.append(connection)
+        for number in range(20):
+            self.assertEqual(self.door.batch([track(number)])[0], 200)
+        for connection in slow:
+            self.assertEqual(connection.recv(100), b"")
+            connection.close()
+        until(lambda: self.door.metric("waybill_ingest_connections") == [0], 20, "all connections are closed")
+
+    def test_requests_of_one_segment_are_answered_one_after_the_other(self):
+        self.door.start()
+        posts = []
+        for number, closing in ((1, b""), (2, b""), (3, b"Connection: close\r\n")):
+            body = json.dumps({"writeKey": KEY, **track(number)}).encode()
+            posts.append(b"POST /v1/t HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (closing, len(body)) + body)
+        scripts = b"GET /waybill.js HTTP/1.1\r\nHost: x\r\n\r\n" * 3
+        answer = self.door.raw(posts[0] + scripts + posts[1] + posts[2])
+        self.assertEqual(answer.count(b"HTTP/1.1 200 "), 6)
+        self.assertEqual([line["data"]["n"] for line in self.door.lines()], [1, 2, 3])
+
+    def test_a_peer_that_reads_no_answers_is_ended(self):
+        self.door.start()
+        with socket.create_connection(("127.0.0.1", self.door.port), timeout=60) as connection:
+            requests = b"GET /waybill.js HTTP/1.1\r\nHost: x\r\n\r\n" * 1000
+            with self.assertRaises(ConnectionError):
+                for _ in range(1000):
+                    connection.sendall(requests)
+        self.assertEqual(self.door.batch([track(1)])[0], 200)
+
+    def test_a_full_disk_is_503_and_nothing_is_lost(self):
+        text = self.door.config.read_text()
+        self.door.config.write_text(text.replace("reserve_mib: 0", "reserve_mib: 1000000"))
+        self.door.start()
+        status, headers, _ = self.door.request("/v1/b", json.dumps({"writeKey": KEY, "batch": [track(1)]}).encode())
+        self.assertEqual((status, headers["Retry-After"]), (503, "5"))
+        with self.assertRaises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/readyz")
+        self.assertIn(b"not ready", error.exception.read())
+        self.door.process.stop()
+        self.door.config.write_text(text)
+        self.door.start()
+        self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
+
+
+class ProxyTests(DoorTest):
+    def test_the_page_s_nginx_passes_requests_and_says_who_sent_them(self):
+        page = (REPOSITORY / "Documentation" / "ingest.md").read_text(encoding="utf-8")
+        location = re.search(r"```nginx\n(.*?)```", page, re.DOTALL).group(1).replace("4380", str(self.door.port))
+        self.door.configure(
+            limits="  trusted_proxies: [127.0.0.1]\n",
+            keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, addresses: keep}}"])
+        self.door.start()
+        port, folder = free_port(), self.site.root / "nginx"
+        folder.mkdir()
+        (folder / "nginx.conf").write_text(
+            f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{ }}\n"
+            f"http {{ access_log off; client_body_temp_path {folder}/body; server {{ listen 127.0.0.1:{port};\n{location}}} }}\n")
+        nginx = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-p", folder])
+        self.addCleanup(nginx.wait)
+        self.addCleanup(nginx.terminate)
+        def answer():
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=("127.0.0.5", 0))
+            try:
+                # Whoever names an address of its own is not believed.
+                connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(1)}), {"X-Forwarded-For": "192.0.2.1"})
+                return connection.getresponse().status
+            except ConnectionError:
+                return None
+            finally:
+                connection.close()
+        self.assertEqual(until(answer, 20, "nginx answers"), 200)
+        self.assertEqual(self.door.lines()[0]["data"]["context"]["ip"], "127.0.0.5")
+
+
+class WayTests(DoorTest):
+    """Door, agent and receiver together."""
+
+    def test_each_answered_event_arrives_once_whatever_is_killed(self):
+        """Kills of the door between write and answer, of agent and receiver; senders repeat until they are answered."""
+        dice = random.Random(SEED)
+        receiver, agent = self.site.receiver(), None
+        config = self.site.root / "agent.yaml"
+        config.write_text(
+            f"agent: {{name: door, state: {self.site.root}/agent, to: ['127.0.0.1:{self.site.port}'], keep: {{hours: 1}}, "
+            f"sources: [{{spool: '{self.door.spool}/*'}}]}}\n")
+        def start_agent():
+            return self.site.start("agent", "--config", config, log="agent.log")
+        self.door.start()
+        agent = start_agent()
+        answered, number = set(), 0
+        for _ in range(amount("WAYBILL_DOOR_KILLS", 12, 1000)):
+            events = [track(number + index) for index in range(dice.randrange(1, 30))]
+            number += len(events)
+            body = json.dumps({"writeKey": KEY, "batch": events}).encode()
+            # Dies while the request is under way, at any point.
+            connection = http.client.HTTPConnection("127.0.0.1", self.door.port, timeout=60)
+            try:
+                connection.request("POST", "/v1/b", body=body)
+                time.sleep(dice.choice([0, 0, 0.0005, 0.001, 0.003]))
+            except OSError:
+                pass
+            self.door.process.kill()
+            connection.close()
+            if dice.random() < 0.3:
+                agent.kill()
+                agent = start_agent()
+            self.door.start()
+            while True:
+                try:
+                    status, _ = self.door.batch(events)
+                except OSError:
+                    continue
+                if status == 200:
+                    break
+            answered |= {event["properties"]["n"] for event in events}
+        until(lambda: len(self.archived()) >= len(answered), 60, "all events are archived")
+        found = sorted(line["data"]["n"] for line in self.archived())
+        self.assertEqual(found, sorted(answered))
+        for process in (self.door.process, agent, receiver):
+            self.assertEqual(process.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

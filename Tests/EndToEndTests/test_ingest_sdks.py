@@ -1,0 +1,98 @@
+"""Other products' own SDKs against the door: their events arrive, traits too, and nothing twice when they repeat."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from harness import REPOSITORY, SiteTest, until
+from test_ingest import KEY, Door
+
+PYTHON = REPOSITORY / ".build" / "python" / "bin" / "python"
+
+
+class SDKTests(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.door = Door(self.site).start()
+
+    def program(self, text, module):
+        """Runs a program of an SDK's user; skips without the SDK."""
+        if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode:
+            self.skipTest(f"{module} is not installed")
+        done = subprocess.run(
+            [PYTHON, "-c", text], capture_output=True, timeout=240, check=False, text=True,
+            env={**os.environ, "DOOR": f"http://127.0.0.1:{self.door.port}", "KEY": KEY})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def by_name(self):
+        lines = {}
+        for line in self.door.lines():
+            lines.setdefault(line["name"], []).append(line)
+        return lines
+
+    def test_segments_python_library(self):
+        self.program("""
+import os, segment.analytics as analytics
+analytics.write_key, analytics.host = os.environ["KEY"], os.environ["DOOR"]
+analytics.on_error = lambda error, items: print("error", error)
+analytics.identify("u-1", {"plan": "pro"})
+for n in range(250):
+    analytics.track("u-1", "bought", {"n": n})
+analytics.page("u-1", "Docs", "Python", {"url": "http://segment.com"})
+analytics.group("u-1", "g-1", {"seats": 3})
+analytics.flush()
+analytics.shutdown()
+""", "segment.analytics")
+        lines = self.by_name()
+        self.assertEqual(sorted(line["data"]["n"] for line in lines["bought"]), list(range(250)))
+        self.assertEqual(lines["set_user"][0]["traits"], {"plan": "pro"})
+        self.assertEqual(lines["screen_view"][0]["screen"], "Python")
+        self.assertEqual(lines["$group"][0]["data"]["group_id"], "g-1")
+
+    def test_posthogs_python_library(self):
+        self.program("""
+import os
+from posthog import Posthog
+client = Posthog(os.environ["KEY"], host=os.environ["DOOR"], disable_geoip=True)
+for n in range(120):
+    client.capture("bought", distinct_id="u-1", properties={"n": n})
+client.set(distinct_id="u-1", properties={"plan": "pro"})
+client.shutdown()
+""", "posthog")
+        lines = self.by_name()
+        self.assertEqual(sorted(line["data"]["n"] for line in lines["bought"]), list(range(120)))
+        self.assertEqual({line["user"] for line in lines["bought"]}, {"u-1"})
+        self.assertEqual(lines["set_user"][0]["traits"]["plan"], "pro")
+
+    def test_amplitudes_python_library(self):
+        self.program("""
+import os
+from amplitude import Amplitude, BaseEvent, Identify, EventOptions
+client = Amplitude(os.environ["KEY"])
+client.configuration.server_url = os.environ["DOOR"] + "/2/httpapi"
+client.configuration.flush_interval_millis = 100
+for n in range(60):
+    client.track(BaseEvent(event_type="bought", user_id="u-1", event_properties={"n": n}))
+identify = Identify()
+identify.set("plan", "pro")
+client.identify(identify, EventOptions(user_id="u-1"))
+for future in client.flush():
+    if future: future.result()
+client.shutdown()
+""", "amplitude")
+        until(lambda: len(self.by_name().get("bought", [])) >= 60, 20, "the events")
+        lines = self.by_name()
+        self.assertEqual(sorted(line["data"]["n"] for line in lines["bought"]), list(range(60)))
+        self.assertEqual(lines["set_user"][0]["traits"]["plan"], "pro")
+
+    def test_curl(self):
+        url = f"http://127.0.0.1:{self.door.port}/v1/events"
+        done = subprocess.run(
+            ["curl", "-sS", "-u", f"{KEY}:", url, "-d", '{"name":"bought","user":"u-1"}'], capture_output=True, check=True)
+        self.assertEqual(json.loads(done.stdout), {"stored": 1, "repeated": 0, "quarantined": 0})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""The door's events and requests a second, each durable before its answer, in turn with nginx, which logs without a sync.
+
+    Tools/Benchmarks/ingest.py --seconds 10 --runs 3
+
+Three loads by wrk from the same machine, on 100 connections: batches of 50 events, single events, and nginx with one line
+of its log a request. The ledger: every event of an answered request is in the spool once. Prints NDJSON.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEY = "wk_bench_0001"
+LUA = """
+local counter, thread = 0, 0
+function setup(thread) thread:set("id", math.random(1, 1000000000)) end
+function event()
+  counter = counter + 1
+  return string.format('{"type":"track","event":"product_viewed","messageId":"%d-%d","userId":"u-%d","anonymousId":"0199a1b2-c3d4-7e5f-8a6b-%012d","timestamp":"2026-11-20T08:00:00.000Z","properties":{"price":9.5,"currency":"EUR","position":%d,"list":"search results"},"context":{"library":{"name":"bench","version":"1"},"page":{"path":"/cart","title":"Cart"}}}', id, counter, counter % 5000, counter % 5000, counter % 40)
+end
+function request()
+  local events = {}
+  for i = 1, %d do events[i] = event() end
+  return wrk.format("POST", "/v1/b", {["Content-Type"] = "text/plain"}, '{"writeKey":"%s","batch":[' .. table.concat(events, ",") .. ']}')
+end
+done = function(summary, latency)
+  io.write(string.format('JSON {"requests":%%d,"seconds":%%f,"errors":%%d,"p50_ms":%%f,"p99_ms":%%f}\\n', summary.requests, summary.duration / 1e6, summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
+end
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wrk(url, script, options):
+    command = ["wrk", "-t1", f"-c{options.connections}", f"-d{options.seconds}s", "--latency", "-s", str(script), url]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return json.loads(re.search(r"^JSON (.*)$", output, re.M).group(1))
+
+
+def usage(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    peak = re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(peak.group(1)) / 1000
+
+
+def door(options, folder, count):
+    """One run of the door with `count` events a request."""
+    port, metrics = free_port(), free_port()
+    config = folder / "ingest.yaml"
+    config.write_text(
+        f"ingest: {{listen: '127.0.0.1:{port}', metrics: '127.0.0.1:{metrics}', spool: '{folder}/spool', "
+        f"quarantine: '{folder}/quarantine', keys: [{{key: {KEY}, bundle: com.example.bench, env: prod}}]}}\n")
+    process = subprocess.Popen(
+        [options.binary, "ingest", "--config", config, "--log-format", "json"], stdout=subprocess.DEVNULL,
+        stderr=open(folder / "log", "wb"))
+    try:
+        deadline = time.monotonic() + 20
+        while b"the door is open" not in (folder / "log").read_bytes():
+            if time.monotonic() > deadline:
+                sys.exit((folder / "log").read_text())
+            time.sleep(0.05)
+        script = folder / "load.lua"
+        script.write_text(LUA % (count, KEY))
+        result = wrk(f"http://127.0.0.1:{port}", script, options)
+        seconds, peak = usage(process.pid)
+        page = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics").read().decode()
+        stored = int(re.search(r'waybill_ingest_events_total\{outcome="stored"\} (\d+)', page).group(1))
+    finally:
+        process.terminate()
+        process.wait()
+    ids = [line[13:49] for path in (folder / "spool").glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
+    is_whole = len(ids) == len(set(ids)) >= result["requests"] * count and result["errors"] == 0 and stored <= len(ids)
+    return {
+        "what": f"door, {count} events a request", "events_per_second": round(result["requests"] * count / result["seconds"]),
+        "requests_per_second": round(result["requests"] / result["seconds"]), "p50_ms": round(result["p50_ms"], 2),
+        "p99_ms": round(result["p99_ms"], 2), "cpu_seconds": round(seconds, 2), "peak_mb": round(peak, 1),
+        "ledger": is_whole}
+
+
+def nginx(options, folder):
+    port = free_port()
+    (folder / "nginx.conf").write_text(
+        f"daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log; user root;\n"
+        "events { worker_connections 1024; }\n"
+        "http { log_format one '{\"time\":\"$time_iso8601\",\"uri\":\"$request_uri\",\"bytes\":$request_length,"
+        "\"agent\":\"$http_user_agent\"}';\n"
+        f"access_log {folder}/access.log one; client_body_temp_path {folder}/body; keepalive_requests 100000000;\n"
+        f"server {{ listen 127.0.0.1:{port}; location / {{ return 200 '{{}}'; }} }} }}\n")
+    process = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-p", folder])
+    try:
+        time.sleep(1)
+        script = folder / "load.lua"
+        script.write_text(LUA % (1, KEY))
+        result = wrk(f"http://127.0.0.1:{port}", script, options)
+    finally:
+        process.terminate()
+        process.wait()
+    return {
+        "what": "nginx, one line of log a request, no sync", "requests_per_second": round(result["requests"] / result["seconds"]),
+        "p50_ms": round(result["p50_ms"], 2), "p99_ms": round(result["p99_ms"], 2),
+        "ledger": len((folder / "access.log").read_bytes().splitlines()) >= result["requests"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / ".build" / "release" / "waybill"))
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--connections", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--directory", default=None, help="where the spools are written")
+    options = parser.parse_args()
+    is_good = True
+    for run in range(1, options.runs + 1):
+        for measure in (lambda folder: door(options, folder, 50), lambda folder: door(options, folder, 1),
+                        lambda folder: nginx(options, folder)):
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="waybill-ingest-", dir=options.directory))
+            try:
+                record = {"run": run, **measure(folder)}
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            is_good = is_good and record["ledger"]
+            print(json.dumps(record), flush=True)
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
