@@ -38,7 +38,7 @@ extension Merger {
         }
     }
 
-    /// A merger that was paused since it looked may have created a round anew that was deleted meanwhile.
+    /// A merger that was paused since it looked may have created a round again that was deleted meanwhile.
     private func requireFormer(of round: MergeRound) throws(MergeFailure) {
         guard try RoundFloor.isBehind(self.round, self.store) else { return }
         let key = MergeRound.key(of: round.number)

@@ -330,7 +330,21 @@ package struct DataVerifier<Files: FileSystem> {
                     .unexplained, self.segmentPath(segment), at: count, byteCount: status.byteCount - count,
                     "bytes after the start of the next segment, which no reader takes for the journal's"))
         }
-        for damage in reader.takeDamages() {
+        self.reportDamages(reader.takeDamages())
+        for name in names where JournalPath.position(ofSegment: name) == nil {
+            self.report.note("journal/\(name) was set aside by an earlier start")
+        }
+        self.report.total("journal_segments", segments.count)
+        self.report.total("journal_batches", count)
+        self.report.total("journal_raw_bytes", rawByteCount)
+        if first.rawValue > 0 {
+            self.report.note("the journal starts at \(first): older lines cannot be compared")
+        }
+    }
+
+    /// Reports unreadable ranges; one that reaches the journal's end is its new end.
+    private mutating func reportDamages(_ damages: [JournalDamage]) {
+        for damage in damages {
             guard damage.end < self.journalEnd else {
                 self.report.note(
                     "\(self.segmentPath(damage.segment)): the journal's last \(damage.end.rawValue - damage.start.rawValue) bytes are not a complete group "
@@ -343,15 +357,6 @@ package struct DataVerifier<Files: FileSystem> {
                 Problem(
                     .damaged, self.segmentPath(damage.segment), at: damage.start.rawValue - damage.segment.rawValue,
                     byteCount: damage.end.rawValue - damage.start.rawValue, damage.reason))
-        }
-        for name in names where JournalPath.position(ofSegment: name) == nil {
-            self.report.note("journal/\(name) was set aside by an earlier start")
-        }
-        self.report.total("journal_segments", segments.count)
-        self.report.total("journal_batches", count)
-        self.report.total("journal_raw_bytes", rawByteCount)
-        if first.rawValue > 0 {
-            self.report.note("the journal starts at \(first): older lines cannot be compared")
         }
     }
 

@@ -47,8 +47,8 @@ import WaybillTestSupport
         _ = try bench.live(3, groups: 8)
         let whole = FaultyFiles()
         _ = try bench.restore(on: whole)
-        let expected = try RestoreBench.tree(whole)
         let callCount = whole.callCount
+        let expected = try RestoreBench.tree(whole)
         #expect(callCount > 100)
         for call in 1...callCount {
             for isPower in [false, true] {

@@ -74,8 +74,10 @@ import WaybillTestSupport
         #expect(!second.isNew)
         #expect(second.file == first.file)
         #expect(
-            store.objects["fleet-00001.json"].map { String(decoding: $0, as: UTF8.self) }
-                == "{\"fleet\":\"\(String(repeating: "ab", count: 16))\",\"level\":\"stored\",\"shards\":1}\n")
+            store.objects["fleet-00001.json"].map { String(decoding: $0, as: UTF8.self) } == """
+                {"fleet":"\(first.file.fleet)","level":"stored","shards":1,"seal_seconds":300}
+
+                """)
     }
 
     @Test func `the highest number counts, and other names do not`() throws {
