@@ -207,6 +207,7 @@ extension DataVerifier {
         var lineCount = 0
         defer { self.closeCompared() }
         while let batch = try reader.next(upTo: min(checkpoint.position, self.journalEnd)) {
+            guard !self.handed.contains(where: { $0.contains(batch.position) }) else { continue }
             let stems = archived.stemsOfBatches[batch.position] ?? []
             let places = Set(stems.map { Path.parent(of: archived.stems[$0]) })
             let counts = router.route(batch) { places.contains($0) }

@@ -36,6 +36,8 @@ package struct DataVerifier<Files: FileSystem> {
     private var batches: [StreamName: [JournalBatch]] = [:]
     var journalFirst = JournalPosition(0)
     var journalEnd = JournalPosition(0)
+    /// What the mergers of a fleet have of the journal, and this archive has not.
+    private(set) var handed: [Range<JournalPosition>] = []
     /// The file whose lines are compared, which stays open for the runs that follow.
     private var compared: (path: String, file: FileID)?
     /// Sealed files by the path that they had while open.
@@ -293,15 +295,14 @@ package struct DataVerifier<Files: FileSystem> {
         self.lastSegment = self.segmentPath(last)
         self.lastSegmentStart = last
         self.journalEnd = JournalPosition(fileEnd)
-        let handed = try UploadState.handed(in: self.data.root, files: self.data.files)
+        self.handed = try UploadState.handed(in: self.data.root, files: self.data.files)
         var handedCount = 0
         var reader = JournalReader(directory: self.data.journal, position: first, files: self.data.files)
         var count = 0
         var rawByteCount = 0
         while let record = try reader.next(upTo: self.journalEnd) {
             let offset = record.header.offset
-            // What the mergers of a fleet have is not in this archive.
-            if handed.contains(where: { $0.contains(record.position) }) {
+            if self.handed.contains(where: { $0.contains(record.position) }) {
                 handedCount += record.header.lineCount
                 continue
             }
