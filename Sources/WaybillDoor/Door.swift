@@ -10,7 +10,7 @@ internal import WaybillSystem
 ///     SDK ─▶ DoorHandler (event loops) ─▶ IngestReader ─▶ DoorCommitter (one thread) ─▶ spool ─▶ an agent ships it
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at
-/// most ``DoorConfiguration/memoryByteCountMax``; 4 KiB of each idle connection; the ids of the last minutes.
+/// most ``DoorConfiguration/memoryByteCountMax``; the idle connections; the ids of the last minutes.
 ///
 /// - SeeAlso: `Documentation/ingest.md`.
 final class Door: Sendable {

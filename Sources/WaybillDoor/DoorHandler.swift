@@ -10,7 +10,7 @@ internal import WaybillSystem
 ///     head ─▶ route, key in query or header ─▶ body, bounded ─▶ read in its dialect ─▶ committer ─▶ answer
 ///
 /// It is confined to its event loop. A body's bytes are taken from the memory of all connections as they arrive, and a request
-/// has a deadline from its first byte to its last; so neither a slow nor a large body holds others up.
+/// has a deadline from its first byte to its last; so what a slow or large body takes from others is given back by then.
 final class DoorHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart

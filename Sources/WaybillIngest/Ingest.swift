@@ -15,7 +15,7 @@ package import WaybillSystem
 ///
 /// Memory: a body, its tape (16 bytes for each value), and its lines; all are given back with the request.
 ///
-/// - SeeAlso: `Documentation/ingest.md`; vectors in `Protocol/vectors/ingest/`.
+/// - SeeAlso: `Documentation/ingest.md`.
 package enum IngestLimits {
     /// A body as it arrives, and after it was inflated.
     package static let bodyByteCountMax = 4 << 20
