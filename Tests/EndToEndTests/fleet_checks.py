@@ -24,7 +24,7 @@ def journal(data):
 
 
 class FleetChecks:
-    """For a test with `self.fleet`."""
+    """For a test with `self.fleet` and `self.requests`, the bucket's."""
 
     SEAL_RUNS_MAX = 5
 
@@ -61,6 +61,16 @@ class FleetChecks:
                 if not rest:
                     break
             self.assertEqual(rest, [], f"{name} has sealed every day")
+
+    def finish(self, *processes):
+        """Stops a fleet, and seals: mergers m1 and m2 have each line once, the same, and so has the bucket."""
+        for process in processes:
+            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+        self.seal_everything("m1", "m2")
+        self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
+        self.assert_same_journals("m1", "m2")
+        self.assert_whole("m1", "m2")
+        self.assertGreater(self.assert_published(self.requests, "m1", "m2"), 0)
 
     def assert_published(self, requests, *mergers):
         """What the bucket has of sealed days is what the mergers have; returns the number of files."""

@@ -237,13 +237,7 @@ class ClockTests(BadTest):
             for name in receivers:
                 self.ship("at-" + name, 50, name)
             self.assert_merged("m1", "m2")
-        for process in [*receivers.values(), *mergers]:
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
-        self.seal_everything("m1", "m2")
-        self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
-        self.assert_same_journals("m1", "m2")
-        self.assert_whole("m1", "m2")
-        self.assertGreater(self.assert_published(self.requests, "m1", "m2"), 0)
+        self.finish(*receivers.values(), *mergers)
 
 
 class BucketTests(BadTest):

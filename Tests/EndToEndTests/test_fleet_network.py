@@ -93,15 +93,6 @@ class NetworkTest(FleetChecks, SiteTest):
         except OSError:
             return 0
 
-    def finish(self, *processes):
-        for process in processes:
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
-        self.seal_everything("m1", "m2")
-        self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
-        self.assert_same_journals("m1", "m2")
-        self.assert_whole("m1", "m2")
-        self.assertGreater(self.assert_published(self.requests, "m1", "m2"), 0)
-
 
 class BucketLinkTests(NetworkTest):
     def test_a_receiver_cut_off_from_the_bucket_acknowledges_and_uploads_its_tail_afterwards(self):

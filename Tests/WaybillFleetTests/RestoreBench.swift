@@ -1,6 +1,5 @@
 import Testing
 import WaybillArchive
-import WaybillCompression
 import WaybillFleet
 import WaybillJournal
 import WaybillProtocol
@@ -64,27 +63,11 @@ final class RestoreBench {
                 let stream = Int.random(in: streams, using: &self.generator)
                 let count = Int.random(in: 1...900, using: &self.generator)
                 let line = (0..<count).map { _ in UInt8.random(in: 0x61...0x7A, using: &self.generator) } + [0x0A]
-                try self.stage(line, of: stream, in: &journal)
+                try journal.stage(line, of: stream)
             }
             self.groupCount += 1
             _ = try journal.commit(at: self.time)
         }
-    }
-
-    private func stage(_ raw: [UInt8], of stream: Int, in journal: inout Journal<FaultyFiles>) throws {
-        let id = try #require(StreamID("stream-\(stream)"))
-        let description = StreamDescription(
-            id: id, source: "/\(stream).ndjson", environment: "prod", bundle: "com.example.app", format: .waybill)
-        var deflater = Deflater(level: 1)
-        let payload = raw.withUnsafeBytes { raw in
-            SharedBytes(capacity: deflater.byteCountMax(of: raw.count)) { deflater.deflate(raw, into: $0) }
-        }
-        var header = BatchHeader(
-            stream: StreamNumber(1), offset: journal.position(of: description.name), rawByteCount: raw.count,
-            lineCount: 1, wireByteCount: payload.count, checksum: 0)
-        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), payload.bytes)
-        let entry = JournalEntry.batch(header, payload: payload, raw: raw.withUnsafeBytes { SharedBytes($0) })
-        #expect(journal.stage(entry, of: description) == .staged)
     }
 
     /// A life of several starts, all of it in the bucket.

@@ -1,5 +1,4 @@
 import Testing
-import WaybillCompression
 import WaybillFleet
 import WaybillJournal
 import WaybillProtocol
@@ -33,19 +32,7 @@ private final class UploadBench {
     }
 
     func commit(_ stream: Int, _ raw: [UInt8], to journal: inout Journal<FaultyFiles>) throws {
-        let id = try #require(StreamID("stream-\(stream)"))
-        let description = StreamDescription(
-            id: id, source: "/\(stream).ndjson", environment: "prod", bundle: "com.example.app", format: .waybill)
-        var deflater = Deflater(level: 1)
-        let payload = raw.withUnsafeBytes { raw in
-            SharedBytes(capacity: deflater.byteCountMax(of: raw.count)) { deflater.deflate(raw, into: $0) }
-        }
-        var header = BatchHeader(
-            stream: StreamNumber(1), offset: journal.position(of: description.name), rawByteCount: raw.count,
-            lineCount: 1, wireByteCount: payload.count, checksum: 0)
-        header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), payload.bytes)
-        let entry = JournalEntry.batch(header, payload: payload, raw: raw.withUnsafeBytes { SharedBytes($0) })
-        #expect(journal.stage(entry, of: description) == .staged)
+        try journal.stage(raw, of: stream)
         self.groupCount += 1
         _ = try journal.commit(at: WallTime(milliseconds: 1_790_000_000_000 + self.groupCount))
     }
