@@ -172,6 +172,7 @@ extension Pump where Hints: ~Copyable {
             }
             self.unfamiliarAt[address] = now.monotonic
         }
+        let knewFleet = self.tail.fleet != nil
         do throws(FileSystemError) {
             let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: ready.fleet, now)
             self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
@@ -183,7 +184,7 @@ extension Pump where Hints: ~Copyable {
         self.receiver = ReceiverTag(
             address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
         self.phase = .ready
-        self.settleInFleet(now.monotonic)
+        self.settleInFleet(now.monotonic, isNew: !knewFleet)
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
         // A clock may claim anything.

@@ -12,11 +12,16 @@ extension Pump where Hints: ~Copyable {
     }
 
     /// The next attempt begins with the first receiver again; the connection has an age.
-    mutating func settleInFleet(_ now: MonotonicTime) {
+    ///
+    /// - Parameter isNew: whether this agent learns only now that there is a fleet. It is at the receiver that it was told
+    ///   first, as all agents are then, and goes to its own.
+    mutating func settleInFleet(_ now: MonotonicTime, isNew: Bool) {
         guard self.tail.isInFleet else { return }
         self.receiverIndex = 0
         let age = self.configuration.connectionAgeMax
-        self.renewalAt = now + age * Int.random(in: 800...1200, using: &self.dice) / 1000
+        let isElsewhere = isNew && self.receiversInOrder.first?.description != self.address
+        self.renewalAt =
+            isElsewhere ? now : now + age * Int.random(in: 800...1200, using: &self.dice) / 1000
     }
 
     /// The receiver wants no connection now: the next attempt begins behind it.
