@@ -73,7 +73,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         let configuration = try self.receiverConfiguration(of: file)
         let bucket = try file?.store.map { try self.bucket($0, of: configuration) }
         defer { bucket?.open.close() }
-        let store = bucket.map { StoreAttachment(store: $0.open.store, fleet: $0.fleet) }
+        let store = bucket.map { StoreAttachment(store: $0.open.store, fleet: $0.fleet, sealInterval: $0.sealInterval) }
         let logger = Console.logger("receiver", level: self.log.logLevel)
         let config = self.config
         let manager = ServiceManager.ofThisProcess

@@ -14,6 +14,7 @@ struct StoreConfiguration: ConfigurationRoot {
     var region: String?
     var addressing = StoreLocation.Addressing.auto
     var checksum = StoreLocation.Checksum.auto
+    var clock = StoreLocation.Clock.earlier
     var authorities: String?
 
     static var defaults: StoreConfiguration { StoreConfiguration() }
@@ -23,7 +24,7 @@ struct StoreConfiguration: ConfigurationRoot {
         var location = try StoreLocation(self.url)
         (location.endpoint, location.region) = (self.endpoint, self.region)
         (location.addressing, location.checksum) = (self.addressing, self.checksum)
-        location.authorities = self.authorities
+        (location.clock, location.authorities) = (self.clock, self.authorities)
         // Finds an endpoint that is none before the first request.
         _ = try StoreEndpoint(location, region: self.region ?? "us-east-1")
         return location
@@ -50,6 +51,10 @@ extension ConfigurationTable {
         ConfigurationKey(
             "checksum", .choice, \.checksum, option: "--checksum",
             "`auto` signs the SHA-256 of bodies up to 64 MiB, which the store checks; `none` trusts TLS.")
+        ConfigurationKey(
+            "clock", .choice, \.clock,
+            "Mergers seal and delete by the `earlier` of this host's time and the store's; `host`: by this host's alone, for a store whose time is wrong."
+        )
         ConfigurationKey(
             "ca", .file, optional: \.authorities, option: "--ca", default: "the system's", example: "store-ca.pem",
             "The authorities that the store's certificate must be from (PEM).")

@@ -8,7 +8,7 @@ internal import WaybillSystem
 ///     round, end, through       numbers
 ///     chain/<chain>             <position> <milliseconds of its last mark>
 ///     barrier/<round>           <position> <milliseconds> <milliseconds>
-///     erasures, erasure/<n>     `MergedErasures`
+///     erasures, erasure/<n>, erased     `MergedErasures`
 ///     stream/…, whole/…         `MergedStreams`
 struct MergeState {
     private(set) var fleet: Incarnation?
@@ -65,7 +65,7 @@ struct MergeState {
             case "through": self.through = WallTime(milliseconds: Int64(value) ?? 0)
             case _ where key.hasPrefix("chain/"): self.restoreChain(key.dropFirst(6), value)
             case _ where key.hasPrefix("barrier/"): self.restoreBarrier(key.dropFirst(8), value)
-            case _ where key.hasPrefix("erasure"): self.erasures.restore(key, value)
+            case _ where key.hasPrefix("eras"): self.erasures.restore(key, value)
             default: _ = self.streams.restore(key, value)
             }
         }

@@ -24,11 +24,14 @@ package struct PendingErasure: Hashable, Sendable {
 ///
 ///     erasures                  how many the log has named
 ///     erasure/<number>          <round> <position> <milliseconds>: named and not applied
+///     erased                    <position> of the last one that was applied
 package struct MergedErasures: Hashable, Sendable {
     /// How many the log has named.
     package private(set) var count = 0
     /// Those that are not applied, in order.
     package private(set) var pending: [PendingErasure] = []
+    /// Where the last one was applied; checkpoints up to there refer to objects that it replaces.
+    package private(set) var appliedPosition: JournalPosition?
 
     /// How many a round names at most that were not named before.
     static var countMax: Int { 64 }
@@ -37,6 +40,7 @@ package struct MergedErasures: Hashable, Sendable {
 
     mutating func restore(_ key: String, _ value: String) {
         if key == "erasures" { self.count = Int(value) ?? 0 }
+        if key == "erased" { self.appliedPosition = Int(value).map { JournalPosition($0) } }
         let numbers = value.split(separator: " ").compactMap { Int($0) }
         guard key.hasPrefix("erasure/"), let number = Int(key.dropFirst(8)), numbers.count == 3 else { return }
         self.pending.append(
@@ -50,6 +54,7 @@ package struct MergedErasures: Hashable, Sendable {
         guard self.count > 0 else { return }
         lines.set("erasures", String(self.count))
         for erasure in self.pending { Self.set(erasure, &lines) }
+        if let position = self.appliedPosition { lines.set("erased", String(position.rawValue)) }
     }
 
     private static func set(_ erasure: PendingErasure, _ lines: inout StateLines) {
@@ -86,9 +91,11 @@ package struct MergedErasures: Hashable, Sendable {
         self.pending.sort { $0.number < $1.number }
     }
 
-    mutating func applied(_ number: Int, _ lines: inout StateLines) {
-        self.pending.removeAll { $0.number == number }
-        lines.remove("erasure/\(number)")
+    mutating func applied(_ erasure: PendingErasure, _ lines: inout StateLines) {
+        self.pending.removeAll { $0.number == erasure.number }
+        self.appliedPosition = erasure.position
+        lines.remove("erasure/\(erasure.number)")
+        lines.set("erased", String(erasure.position.rawValue))
     }
 }
 
@@ -141,7 +148,7 @@ extension Merger {
     /// Records that an erasure was applied to everything that the projections of this merger wrote.
     package mutating func erased(_ erasure: PendingErasure) throws(MergeFailure) {
         var lines = StateLines()
-        self.erasures.applied(erasure.number, &lines)
+        self.erasures.applied(erasure, &lines)
         try self.commit(lines)
     }
 }

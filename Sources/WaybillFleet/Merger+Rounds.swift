@@ -12,7 +12,12 @@ extension Merger {
     /// - Throws: after ``MergeFailure/disk(_:)`` the merger must be opened again.
     package mutating func step(now: WallTime, _ monotonic: MonotonicTime) throws(MergeFailure) -> Step {
         let number = self.round + 1
-        if let round = try self.readRound(number) { return try self.take(round) }
+        if let round = try self.readRound(number) {
+            try self.requireFormerOnce(of: round)
+            return try self.take(round)
+        }
+        // A clock that is ahead would seal days that are not over, and give up receivers that are heard.
+        let now = self.store.earlierTime(now)
         try self.discover(monotonic)
         let pieces = try self.candidates(monotonic)
         let through = max(self.through, self.reachedTime(pieces, now))
@@ -29,13 +34,22 @@ extension Merger {
             try store.create(MergeRound.key(of: number), ObjectBody(round.encoded))
         }) {
         case .created:
+            self.mayHaveRevived = true
             try self.requireFormer(of: round)
+            self.mayHaveRevived = false
             return try self.take(round)
         case .present:
             // Another merger was first, or this one's own attempt that nothing answered.
             guard let decided = try self.readRound(number) else { return .idle }
             return try self.take(decided)
         }
+    }
+
+    /// The round may be one that this merger created again before it was started, or before the bucket failed.
+    private mutating func requireFormerOnce(of round: MergeRound) throws(MergeFailure) {
+        guard self.mayHaveRevived else { return }
+        if round.merger == self.setup.name { try self.requireFormer(of: round) }
+        self.mayHaveRevived = false
     }
 
     /// A merger that was paused since it looked may have created a round again that was deleted meanwhile.

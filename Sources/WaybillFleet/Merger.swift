@@ -76,6 +76,8 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     var nextDiscovery: MonotonicTime?
     /// Keys of pieces that were read and are none, each with when it is read again: their chains wait.
     package internal(set) var unreadable: [String: MonotonicTime] = [:]
+    /// Whether this merger may have created a round again that was deleted, and does not know it.
+    var mayHaveRevived = true
     /// The receiver whose piece is applied.
     var teller = ""
     /// Whether it is the first of a chain that begins with a journal that was there.

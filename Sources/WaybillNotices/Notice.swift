@@ -61,6 +61,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case checkpointFailed = 1420
     case piecesKept = 1421
     case mergerRestored = 1422
+    case clocksApart = 1423
     case agentsDiffer = 1431
     case restoreLacks = 1441
     case restoreLeavesOut = 1442

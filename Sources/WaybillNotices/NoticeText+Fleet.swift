@@ -59,6 +59,12 @@ extension NoticeText {
             cause: "The policy of the merger's credentials does not allow `s3:DeleteObject`.",
             effect: "The bucket grows: it keeps all pieces, rounds and checkpoints. Nothing else depends on it.",
             remedy: "Allow it (Documentation/fleet.md), or set `pieces_days` to what the bucket's own rules keep."),
+        .clocksApart: NoticeText(
+            "A merger's clock and the store's differ", of: ["ahead_of_store_s"],
+            cause: "They are apart by more than a minute; one of the two is wrong.",
+            effect:
+                "Days are sealed and old pieces deleted by the earlier of the two: late, if that is the wrong one.",
+            remedy: "Set this host's clock (NTP). If the store's is wrong, set `store.clock: host` on all mergers."),
         .mergerRestored: NoticeText(
             "A merger began from a checkpoint in the bucket", of: [],
             cause: "Its data directory had no state, or was so old that rounds behind it are deleted.",

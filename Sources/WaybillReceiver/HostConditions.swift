@@ -19,10 +19,10 @@ package final class HostConditions: Sendable {
 
     /// - Parameters:
     ///   - lastMark: the last time in the journal.
-    ///   - isUploaded: whether the journal goes to a bucket.
+    ///   - sealInterval: how often days of the fleet may be sealed, if the journal goes to a bucket.
     package init(
         lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry, isUploaded: Bool = false
+        telemetry: ReceiverTelemetry, sealInterval: Duration? = nil
     ) {
         self.barriers = nil
         self.finishesSeals = false
@@ -30,7 +30,7 @@ package final class HostConditions: Sendable {
             lastMark: lastMark, programDate: configuration.programDate, acceptance: ClockAcceptance(in: data),
             telemetry: telemetry)
         self.reserve = DiskReserve(byteCount: configuration.reserveByteCount, in: data)
-        self.marks = MarkDemand(configuration.exports.map(\.closeAfter) + (isUploaded ? [.seconds(60)] : []))
+        self.marks = MarkDemand(configuration.exports.map(\.closeAfter) + [sealInterval].compactMap(\.self))
     }
 
     /// Of a merger, whose projections seal where the fleet's log says.
@@ -56,7 +56,7 @@ package final class HostConditions: Sendable {
 
 /// Whether projections wait for a later time in the journal, because the time of their open parts is to be over.
 ///
-/// A receiver that gets nothing then writes its time once a minute, or more often if parts are closed sooner.
+/// A receiver that gets nothing then writes its time once a minute, or more often if parts are closed or days sealed sooner.
 package final class MarkDemand: Sendable {
     /// How long the journal may be without a new time; `nil` if no projection ever waits for one.
     let interval: Duration?

@@ -44,13 +44,10 @@ final class MergeCheckpoints: Sendable {
         var isForbidden = false
         var failureCount = 0
 
-        /// Whether one is to be made at the next barrier, however new the last one is.
-        var isNeeded = false
-        /// Whether the one that is being uploaded is such a one.
-        var isMakingNeeded = false
-
         // The merger's thread alone uses these.
-        var nextLook: WallTime?
+        var nextLook: MonotonicTime?
+        /// The erasure behind which the bucket is known to have a checkpoint.
+        var coveredErasure: JournalPosition?
         var done: JournalPosition?
         var heldSince: MonotonicTime?
     }
@@ -84,7 +81,7 @@ final class MergeCheckpoints: Sendable {
     ///
     /// - Returns: whether the merger may go on behind the barrier.
     func pass(_ barrier: SealBarrier, _ merger: borrowing Merger<POSIXFileSystem>) -> Bool {
-        guard self.isDue(at: barrier, merger.round) else { return true }
+        guard self.isDue(at: barrier, merger.round, erased: merger.erasures.appliedPosition) else { return true }
         let facts = merger.facts(at: barrier)
         do throws(FileSystemError) {
             let capture = try CheckpointCapture(facts, root: self.setup.root, files: self.files) { name, entries in
@@ -94,8 +91,6 @@ final class MergeCheckpoints: Sendable {
             self.state.update { state in
                 state.capture = capture
                 state.isBusy = true
-                // What is asked for while it is uploaded is asked for again, and so is this one if it fails.
-                (state.isMakingNeeded, state.isNeeded) = (state.isNeeded, false)
                 state.done = barrier.position
                 state.heldSince = nil
             }
@@ -114,18 +109,14 @@ final class MergeCheckpoints: Sendable {
         return ProjectionRest.position(in: entries) == position
     }
 
-    /// Makes one at the next barrier: objects that the last ones refer to are replaced.
-    func makeSoon() {
-        self.state.withLock { $0.isNeeded = true }
-    }
-
-    private func isDue(at barrier: SealBarrier, _ round: Int) -> Bool {
-        let now = self.clock.wallTime()
+    /// - Parameter erased: where the last erasure was applied. It replaces objects that older checkpoints refer to, so one
+    ///   behind it is made at the next barrier.
+    private func isDue(at barrier: SealBarrier, _ round: Int, erased: JournalPosition?) -> Bool {
+        let now = self.clock.monotonicTime()
         let isOpen = self.state.withLock { state in
-            let isTime = state.isNeeded || state.nextLook.map { now >= $0 } ?? true
+            let isTime = erased != state.coveredErasure || state.nextLook.map { now >= $0 } ?? true
             return !state.isBusy && state.done != barrier.position && isTime
         }
-        let isNeeded = self.state.withLock { $0.isNeeded }
         guard isOpen else { return false }
         do throws(StoreError) {
             guard let newest = try CheckpointCommit.newest(in: self.setup.store) else {
@@ -133,19 +124,28 @@ final class MergeCheckpoints: Sendable {
             }
             // A merger that catches up makes none where there was one.
             guard newest.position < barrier.position else { return false }
-            let interval = self.setup.interval.nanoseconds / 1_000_000
-            let due = WallTime(milliseconds: newest.time.milliseconds + interval)
-            guard isNeeded || due <= now else {
-                self.state.withLock { $0.nextLook = due }
+            let isNeeded = erased.map { newest.position <= $0 } ?? false
+            if !isNeeded { self.state.withLock { $0.coveredErasure = erased } }
+            let wait = self.wait(after: newest.time)
+            guard isNeeded || wait <= .zero else {
+                self.state.withLock { $0.nextLook = now + wait }
                 return false
             }
             return true
         } catch {
             // Without the bucket nothing could be uploaded either.
-            self.state.withLock { $0.nextLook = WallTime(milliseconds: now.milliseconds + 60_000) }
+            self.state.withLock { $0.nextLook = now + .seconds(60) }
             return false
         }
     }
+
+    /// How long until the next one is due; a last one with a time that nobody has reached yet says nothing.
+    private func wait(after last: WallTime) -> Duration {
+        let age = Duration.milliseconds(self.now.milliseconds.saturatingSum(-last.milliseconds))
+        return age < .zero - self.setup.interval ? .zero : self.setup.interval - age
+    }
+
+    private var now: WallTime { self.setup.store.earlierTime(self.clock.wallTime()) }
 
     private func isTooLong(at barrier: SealBarrier) -> Bool {
         let now = self.clock.monotonicTime()
@@ -198,12 +198,11 @@ final class MergeCheckpoints: Sendable {
             let maker = CheckpointMaker(
                 capture, merger: self.setup.name, fleet: self.setup.fleet, files: self.files, store: self.setup.store,
                 SeededGenerator(seed: SystemRandom.seed()), digests: self.digests, isStopped: self.setup.isStopped)
-            let outcome = try maker.run(at: self.clock.wallTime())
+            let outcome = try maker.run(at: self.now)
             self.digests.keep(only: Set(capture.sources.map(\.path)))
             self.state.withLock { state in
                 state.counts.checkpointCount += 1
                 state.failureCount = 0
-                state.isMakingNeeded = false
             }
             self.logger.info(
                 "a checkpoint is in the bucket",
@@ -212,7 +211,6 @@ final class MergeCheckpoints: Sendable {
                     "bytes": .number(outcome.byteCount), "uploaded_bytes": .number(outcome.uploadedByteCount),
                 ])
         } catch {
-            self.state.withLock { $0.isNeeded = $0.isNeeded || $0.isMakingNeeded }
             switch error {
             case .late, .stopped: break
             case .store, .disk, .damaged, .changed: self.failed("\(error)")
@@ -240,7 +238,7 @@ final class MergeCheckpoints: Sendable {
     private func clean() -> Bool {
         let cleaner = CheckpointCleaner(fleet: self.setup.fleet, store: self.setup.store, age: self.setup.pieceAge)
         do throws(StoreError) {
-            let outcome = try cleaner.run(at: self.clock.wallTime())
+            let outcome = try cleaner.run(at: self.now)
             guard outcome.pieceCount + outcome.roundCount + outcome.objectCount > 0 else { return false }
             self.state.withLock { state in
                 state.counts.pieceCount += outcome.pieceCount

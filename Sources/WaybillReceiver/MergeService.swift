@@ -170,6 +170,7 @@ package final class MergeService: Service {
         let clock = POSIXClock()
         var failureCount = 0
         var unreadable: Set<String> = []
+        var areClocksApart = false
         self.board.stepped(nil, merger)
         while !self.isStopping {
             self.turned()
@@ -177,6 +178,7 @@ package final class MergeService: Service {
                 let step = try merger.step(now: clock.wallTime(), clock.monotonicTime())
                 self.board.stepped(step, merger)
                 self.report(merger.unreadable.keys, &unreadable)
+                self.compareClocks(&areClocksApart)
                 if failureCount > 0 {
                     failureCount = 0
                     backoff.succeed()
@@ -220,6 +222,17 @@ package final class MergeService: Service {
         }
     }
 
+    /// Says that the clocks are apart, once until they are not.
+    private func compareClocks(_ areApart: inout Bool) {
+        guard let offset = self.setup.store.clockOffset else { return }
+        let wereApart = areApart
+        areApart = !(Duration.seconds(-60)...Duration.seconds(60)).contains(offset)
+        guard areApart, !wereApart else { return }
+        self.logger.warning(
+            .clocksApart, "this host's clock and the store's differ; the earlier one decides when days are sealed",
+            metadata: ["ahead_of_store_s": .seconds(.zero - offset)])
+    }
+
     private func finish(_ merger: borrowing Merger<POSIXFileSystem>) {
         let missing = merger.missing
         self.result.withLock { $0.report.missing = missing }
@@ -244,7 +257,6 @@ package final class MergeService: Service {
                 let reports = try turns.apply(&merger, now: POSIXClock().monotonicTime())
                 guard !reports.isEmpty else { return }
                 self.result.withLock { $0.report.add(reports) }
-                checkpoints.makeSoon()
             } else {
                 return feed.extend(to: merger.end)
             }

@@ -148,7 +148,7 @@ package final class Receiver: Service {
         let clock = POSIXClock()
         let conditions = HostConditions(
             lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry,
-            isUploaded: self.store != nil)
+            sealInterval: self.store?.sealInterval)
         try self.begin(&journal, in: data, conditions, clock)
         try self.takeTurn(in: data, journalEnd: journal.end)
         let identity = journal.identity(name: self.configuration.name)

@@ -8,9 +8,13 @@ package struct StoreAttachment: Sendable {
     package let store: any ObjectStore
     /// The bucket's fleet, 32 hexadecimal digits.
     package let fleet: String
-    package init(store: any ObjectStore, fleet: String) {
+    /// How often the fleet's days may be sealed; a receiver that gets nothing says its time as often.
+    package let sealInterval: Duration
+
+    package init(store: any ObjectStore, fleet: String, sealInterval: Duration) {
         self.store = store
         self.fleet = fleet
+        self.sealInterval = sealInterval
     }
 }
 

@@ -22,7 +22,9 @@ package final class S3Store: ObjectStore {
 
     private struct State {
         var region: String
-        var clockOffset = Duration.zero
+        /// What requests are signed with beside this host's time, once the store has refused that.
+        var signingOffset = Duration.zero
+        var clockOffset: Duration?
         var isStopped = false
         var generator: SeededGenerator
     }
@@ -194,7 +196,7 @@ package final class S3Store: ObjectStore {
             SeededGenerator(seed: self.state.withLock { $0.generator.next() }))
         while true {
             let credentials = try self.credentials.get()
-            let (region, offset, isStopped) = self.state.withLock { ($0.region, $0.clockOffset, $0.isStopped) }
+            let (region, offset, isStopped) = self.state.withLock { ($0.region, $0.signingOffset, $0.isStopped) }
             guard !isStopped else { throw Self.stopped }
             let now = self.clock.wallTime()
             let request = try StoreEndpoint(self.location, region: region)
@@ -204,7 +206,9 @@ package final class S3Store: ObjectStore {
                 at: WallTime(milliseconds: now.milliseconds + offset.nanoseconds / 1_000_000))
             let outcome: AttemptOutcome
             switch self.transport.send(method, request.url, signed, body, answerByteCountMax: answerByteCountMax) {
-            case .success(let answer): outcome = .answer(answer)
+            case .success(let answer):
+                self.learnClock(answer)
+                outcome = .answer(answer)
             case .failure(.broken(let text)): outcome = .failure(detail: "\(request.host): \(text)")
             case .failure(.body(let error)): throw error
             case .failure(.tooLarge):
@@ -215,10 +219,20 @@ package final class S3Store: ObjectStore {
             case .fail(let error): throw self.isStopped ? Self.stopped : error
             case .again(let wait): try self.wait(wait)
             case .region(let region): self.state.update { $0.region = region }
-            case .clock(let offset): self.state.update { $0.clockOffset = offset }
+            case .clock(let offset): self.state.update { $0.signingOffset = offset }
             case .credentials: self.credentials.refused(credentials)
             }
         }
+    }
+
+    package var clockOffset: Duration? {
+        self.location.clock == .host ? nil : self.state.withLock { $0.clockOffset }
+    }
+
+    private func learnClock(_ answer: StoreAnswer) {
+        guard let theirs = answer.header("date").flatMap({ HTTPDate.time($0) }) else { return }
+        let offset = Duration.milliseconds(theirs.milliseconds.saturatingSum(-self.clock.wallTime().milliseconds))
+        self.state.withLock { $0.clockOffset = offset }
     }
 
     private func digest(of body: ObjectBody?) throws(StoreError) -> PayloadDigest {

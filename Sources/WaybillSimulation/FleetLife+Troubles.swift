@@ -63,7 +63,7 @@ extension FleetLife {
         do throws(StoreError) {
             _ = try ErasureRequest.ask(
                 .user, id: id, now: WallTime(milliseconds: self.schedule.now / 1_000_000),
-                newKey: [UInt8](repeating: 7, count: 32), in: BucketAccess(self.bucket, isMerger: true)
+                newKey: [UInt8](repeating: 7, count: 32), in: BucketAccess(self.bucket, isMerger: true, self.storeClock)
             ) { $0.person == .id(id) }
         } catch {
             // It may be there, or come later: what the bucket has at the end counts.
@@ -83,6 +83,7 @@ extension FleetLife {
         receiver.kill()
         for clock in self.receivers.map(\.clock) + self.mergers.map(\.clock) { clock.pass(hours: 1) }
         for agent in self.agents { agent.clock.pass(hours: 1) }
+        self.storeClock.pass(hours: 1)
     }
 
     /// A host is copied while it runs: both write on under the same names.

@@ -28,6 +28,8 @@ internal import WaybillSystem
 package final class FleetLife: @unchecked Sendable {
     let dice: Dice
     let schedule = Schedule()
+    /// The store's, which does not jump.
+    private(set) lazy var storeClock = SimulatedClock(self.schedule)
     let ledger = FleetLedger()
     let bugs: Set<PlantedBug>
     let trace: ((String) -> Void)?
@@ -171,6 +173,7 @@ package final class FleetLife: @unchecked Sendable {
         for merger in self.mergers { merger.retire() }
         self.judge(self.bucket)
         self.partitions = []
+        for agent in self.agents { agent.dropAnswers() }
         self.ledger.beginFleet(sources: self.sourceTokens)
         self.beginFleet()
     }

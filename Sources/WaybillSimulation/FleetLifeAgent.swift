@@ -186,6 +186,14 @@ final class FleetAgent: @unchecked Sendable {
         self.wake(after: Int64(self.life.dice.int(10...300)) * 1000)
     }
 
+    /// Answers that have arrived and were not looked at are lost.
+    func dropAnswers() {
+        self.events.removeAll { event in
+            guard case .received = event.event else { return false }
+            return true
+        }
+    }
+
     /// Only the last wake-up counts; each step says when the next one is due.
     private func wake(after delay: Int64) {
         self.wakeID += 1

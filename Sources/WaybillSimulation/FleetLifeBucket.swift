@@ -184,12 +184,21 @@ final class BucketAccess: ObjectStore, @unchecked Sendable {
     private let bucket: FleetBucket
     private var life: FleetLife { self.bucket.life }
     private let isMerger: Bool
+    /// Of the process's host.
+    private let clock: SimulatedClock
     /// The greatest key of a piece that the merger has merged; for a planted bug.
     var greatestKey = ""
 
-    init(_ bucket: FleetBucket, isMerger: Bool) {
+    init(_ bucket: FleetBucket, isMerger: Bool, _ clock: SimulatedClock) {
         self.bucket = bucket
         self.isMerger = isMerger
+        self.clock = clock
+    }
+
+    var clockOffset: Duration? {
+        guard !self.life.has(.believeOwnClock) else { return nil }
+        let (theirs, own) = (self.life.storeClock.wallTime(), self.clock.wallTime())
+        return .milliseconds(theirs.milliseconds - own.milliseconds)
     }
 
     func create(_ key: String, _ body: ObjectBody) throws(StoreError) -> Creation {

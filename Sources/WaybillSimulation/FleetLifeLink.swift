@@ -128,7 +128,12 @@ final class FleetLink: AgentLink, @unchecked Sendable {
         guard !self.isEndSaid else { return }
         let bytes = messages.flatMap { self.heard($0) }.flatMap(\.encoded)
         guard !bytes.isEmpty else { return }
-        self.tell(.received(bytes))
+        // What is on its way while its agent is sent to another fleet never arrives.
+        let bucket = self.life.bucket
+        self.arriveAtAgent {
+            guard self.life.bucket === bucket, self.agent.holds(self) else { return }
+            self.agent.post(.received(bytes), self.generation)
+        }
     }
 
     /// Judges what the receiver promises.

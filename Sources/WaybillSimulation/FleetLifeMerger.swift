@@ -29,7 +29,7 @@ final class FleetMerger {
         self.label = "m\(number)"
         self.clock = SimulatedClock(life.schedule, drift: life.dice.int(-300...300))
         self.disk = SimulatedDisk(life.dice, self.clock)
-        self.access = BucketAccess(bucket, isMerger: true)
+        self.access = BucketAccess(bucket, isMerger: true, self.clock)
     }
 
     static let journal = "/data/journal"
@@ -107,6 +107,7 @@ final class FleetMerger {
             self.bucket.memory.deliverLate()
             self.open()
             self.clock.pass(seconds: 3)
+            self.life.storeClock.pass(seconds: 3)
             guard self.life.violation == nil, self.step() || self.merger == nil else { return }
         }
         self.life.violate("\(self.label) never rests")
@@ -147,6 +148,10 @@ final class FleetMerger {
                 return true
             }
             self.tally = self.tally + tally
+            let storeTime = self.life.storeClock.wallTime()
+            if round.through > storeTime {
+                self.life.violate("round \(round.number) has days sealed through \(round.through) at \(storeTime)")
+            }
             self.life.note("\(self.label) round \(round.number): \(round.pieces.count) pieces, \(tally)")
             self.access.greatestKey = max(self.access.greatestKey, round.pieces.map(\.key).max() ?? "")
             self.plantAfter()

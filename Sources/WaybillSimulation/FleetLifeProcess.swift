@@ -50,7 +50,7 @@ final class FleetReceiverProcess: @unchecked Sendable {
         }
         let conditions = HostConditions(
             lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry,
-            isUploaded: true)
+            sealInterval: .seconds(60))
         conditions.marks.set(true, for: Self.reader)
         let seed = StartSeed(id: life.dice.next(), incarnation: Incarnation(life.dice.next(), life.dice.next()))
         try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
@@ -58,7 +58,7 @@ final class FleetReceiverProcess: @unchecked Sendable {
         self.uploader = try Uploader(
             receiver: receiver.name, fleet: receiver.bucket.fleet.text, journalDirectory: data.journal,
             end: journal.end, statePath: UploadState.path(in: data.root), pieceByteCount: life.pieceByteCount,
-            files: files, store: BucketAccess(receiver.bucket, isMerger: false),
+            files: files, store: BucketAccess(receiver.bucket, isMerger: false, receiver.clock),
             SeededGenerator(seed: life.dice.next()))
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
         self.retirement = JournalRetirement(names: [Self.reader], retention: configuration.journalRetention)

@@ -121,6 +121,8 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case ignoreProofsOfFleet
     /// A merger has days sealed without waiting for a receiver that is behind.
     case sealWithoutWaiting
+    /// A merger has days sealed that are over by its own clock alone.
+    case believeOwnClock
 
     /// A merger erases where it stands when it finds a request, whatever the rounds say.
     case eraseAtSight
@@ -131,7 +133,7 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     package static let ofFleet: [PlantedBug] = [
         .sayAcknowledged, .overwritePieces, .trustTakenKeys, .sealBeforeStored, .rememberEndsAlone, .mergeWholeBatches,
         .mergeWithoutComparing, .shareChains, .oneMergePosition, .mergeInNameOrder, .ignoreFleet, .ignoreProofsOfFleet,
-        .sealWithoutWaiting, .eraseAtSight, .forgetPendingErasures,
+        .sealWithoutWaiting, .believeOwnClock, .eraseAtSight, .forgetPendingErasures,
     ]
 
     /// Those of retention.

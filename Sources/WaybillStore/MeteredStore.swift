@@ -61,6 +61,8 @@ package struct MeteredStore: ObjectStore {
         try self.count(.delete) { () throws(StoreError) in try self.store.delete(key) }
     }
 
+    package var clockOffset: Duration? { self.store.clockOffset }
+
     private func count<Answer>(
         _ method: Method, _ body: () throws(StoreError) -> Answer
     ) throws(StoreError) -> Answer {

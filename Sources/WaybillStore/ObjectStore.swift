@@ -20,6 +20,18 @@ package protocol ObjectStore: Sendable {
     func list(_ prefix: String, after: String?, isFolded: Bool) throws(StoreError) -> ObjectListing
     /// Deletes an object; an absent one is success.
     func delete(_ key: String) throws(StoreError)
+    /// By how much the store's clock is ahead of this host's, as its last answer said; `nil`: none has said it.
+    var clockOffset: Duration? { get }
+}
+
+extension ObjectStore {
+    package var clockOffset: Duration? { nil }
+
+    /// The earlier of a time of this host and the store's: what lies before it is over by both clocks.
+    package func earlierTime(_ own: WallTime) -> WallTime {
+        guard let offset = self.clockOffset, offset < .zero else { return own }
+        return WallTime(milliseconds: own.milliseconds + offset.nanoseconds / 1_000_000)
+    }
 }
 
 /// What a conditional write found.

@@ -18,6 +18,14 @@ package struct StoreLocation: Hashable, Sendable {
         case none
     }
 
+    /// By which time mergers seal and delete.
+    package enum Clock: String, Hashable, Sendable, CaseIterable {
+        /// The earlier of this host's and the store's.
+        case earlier
+        /// This host's alone, for a store whose time is wrong.
+        case host
+    }
+
     package let bucket: String
     /// Without slashes around it; may be empty.
     package let prefix: String
@@ -26,6 +34,7 @@ package struct StoreLocation: Hashable, Sendable {
     package var region: String?
     package var addressing = Addressing.auto
     package var checksum = Checksum.auto
+    package var clock = Clock.earlier
     /// The file with the authorities that are trusted in place of the system's (PEM).
     package var authorities: String?
 

@@ -46,6 +46,7 @@ package final class MemoryStore: ObjectStore {
         /// When each object was written, by a clock that tests set.
         var times: [String: WallTime] = [:]
         var time = WallTime.unknown
+        var clockOffset: Duration?
         var late: [(verb: Verb, key: String, bytes: [UInt8])] = []
     }
 
@@ -71,6 +72,13 @@ package final class MemoryStore: ObjectStore {
     package func setTime(_ time: WallTime) {
         self.state.withLock { $0.time = time }
     }
+
+    /// By how much its clock is ahead of everybody's.
+    package func setClockOffset(_ offset: Duration?) {
+        self.state.withLock { $0.clockOffset = offset }
+    }
+
+    package var clockOffset: Duration? { self.state.withLock { $0.clockOffset } }
 
     package var callCount: Int {
         self.state.withLock { $0.callCount }
@@ -160,8 +168,10 @@ package final class MemoryStore: ObjectStore {
     package func list(_ prefix: String, after: String?, isFolded: Bool) throws(StoreError) -> ObjectListing {
         try self.perform(.list, prefix) { state, _ in
             var listing = ObjectListing()
-            for (key, bytes) in state.objects.sorted(by: { Array($0.key.utf8).lexicographicallyPrecedes($1.key.utf8) })
-            where key.hasPrefix(prefix) && (after.map { Array($0.utf8).lexicographicallyPrecedes(key.utf8) } ?? true) {
+            let found = state.objects.filter { key, _ in
+                key.hasPrefix(prefix) && (after.map { $0.utf8.lexicographicallyPrecedes(key.utf8) } ?? true)
+            }
+            for (key, bytes) in found.sorted(by: { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }) {
                 if listing.objects.count + listing.folders.count >= self.pageCount { break }
                 let rest = key.dropFirst(prefix.count)
                 if isFolded, let slash = rest.firstIndex(of: "/") {

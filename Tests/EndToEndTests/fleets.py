@@ -36,7 +36,7 @@ class WatchedFleet:
 
     @property
     def section(self):
-        return f"store: {{url: '{STORE}', endpoint: '{self.bucket.url}'}}\n"
+        return f"store: {{url: '{STORE}', endpoint: '{self.bucket.url}', clock: host}}\n"
 
     # Processes
 

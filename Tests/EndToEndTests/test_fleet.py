@@ -5,10 +5,13 @@ with what was written into the agents' logs, line by line.
 """
 
 import gzip
+import hashlib
+import itertools
 import json
 import re
 import shutil
 import unittest
+import urllib.request
 
 import buckets
 from harness import REPOSITORY, Site, SiteTest, free_port, run, until
@@ -35,7 +38,7 @@ class Fleet:
         self.server = server or buckets.Moto(site.logs / "moto.log")
         self.is_own_server = server is None
         self.server.make(bucket)
-        self.store = f"store: {{url: '{self.url}', endpoint: '{self.server.url}'}}\n"
+        self.store = f"store: {{url: '{self.url}', endpoint: '{self.server.url}', clock: host}}\n"
         self.ports = {name: free_port() for name in ("a", "b", "c")}
         self.hosts, self.within = {}, {}
         init = run("store", "init", "--store", self.url, "--endpoint", self.server.url, "--seal-seconds", 5, env=self.environment)
@@ -126,6 +129,30 @@ class FleetTests(SiteTest):
             config.write_text(text, encoding="utf-8")
             checked = run("check", config)
             self.assertEqual(checked.returncode, 0, checked.stdout.decode() + checked.stderr.decode())
+
+    def test_agents_go_to_receivers_of_their_own_at_once(self):
+        """Each was told of `a` first, and learns there that it is a fleet's."""
+        for name in self.fleet.ports:
+            self.fleet.receiver(name)
+        addresses = [f"127.0.0.1:{port}" for port in self.fleet.ports.values()]
+        for own in addresses:
+            name = next(name for name in map("n{}".format, itertools.count()) if self.own_of(name, addresses) == own)
+            port = free_port()
+            self.fleet.write(name, 5)
+            self.fleet.agent(name, "--metrics", f"127.0.0.1:{port}")
+            until(lambda port=port, own=own: self.receiver_of(port) == own, 30, f"{name} is at {own}")
+
+    def own_of(self, agent, addresses):
+        return max(addresses, key=lambda address: hashlib.sha256(f"{agent}\n{address}".encode()).digest()[:8])
+
+    def receiver_of(self, port):
+        """The address of the receiver to which an agent is connected."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
+                status = json.load(answer)
+        except OSError:
+            return None
+        return status["address"] if status["connected"] else None
 
     def test_every_line_is_merged_once_whatever_is_killed(self):
         receivers = {name: self.fleet.receiver(name) for name in self.fleet.ports}

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 import unittest
 
 import buckets
@@ -238,6 +239,28 @@ class ClockTests(BadTest):
                 self.ship("at-" + name, 50, name)
             self.assert_merged("m1", "m2")
         self.finish(*receivers.values(), *mergers)
+
+    def test_a_merger_two_days_ahead_seals_nothing_before_its_time(self):
+        receiver = self.fleet.receiver("a")
+        self.ship("x", 50, "a")
+        self.assertEqual(receiver.stop(), 0)
+        usual = self.fleet.store
+        self.fleet.store = usual.replace("clock: host", "clock: earlier")
+        self.merge_ahead("m1")
+        self.assertLessEqual(self.sealed_through(), time.time() * 1000)
+        self.assertIn("this host's clock and the store's differ", (self.site.logs / "m1.log").read_text())
+        self.fleet.store = usual
+        self.merge_ahead("m2")
+        self.assertGreater(self.sealed_through(), (time.time() + 86_400) * 1000)
+
+    def merge_ahead(self, name):
+        process = self.fleet.merger(name, "--once", env=clock(2 * 86_400, self.site.root))
+        self.assertEqual(process.wait(60), 0, process.log()[-2000:])
+
+    def sealed_through(self):
+        """Milliseconds up to which the rounds let days be sealed."""
+        keys = [key for key in self.requests.keys("w/merge/s00/") if re.search(r"/\d{20}\.wbs$", key)]
+        return max(json.loads(self.requests.get(key))["through"] for key in keys)
 
 
 class BucketTests(BadTest):

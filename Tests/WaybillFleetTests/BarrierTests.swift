@@ -37,4 +37,22 @@ import WaybillTestSupport
         let again = try bench.merger("m2", others)
         #expect(again.barriers == [barriers[1]])
     }
+
+    @Test func `a merger whose clock is ahead of the store's seals nothing before its time`() throws {
+        let bench = CheckpointBench()
+        let files = try CheckpointBench.disk()
+        var merger = try bench.merger("m1", files)
+        try bench.receive(0)
+        try bench.merge(&merger, files)
+        let through = merger.through
+        // By its own clock everybody has been silent for two days.
+        bench.now += 172_800_000
+        bench.store.setClockOffset(.seconds(-172_800))
+        try bench.merge(&merger, files)
+        #expect(merger.through == through)
+        // A store that is ahead does not make it hurry either.
+        bench.store.setClockOffset(.seconds(172_800))
+        try bench.merge(&merger, files)
+        #expect(merger.through.milliseconds == bench.now - 1_800_000)
+    }
 }

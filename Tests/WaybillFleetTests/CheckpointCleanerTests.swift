@@ -159,6 +159,31 @@ import WaybillTestSupport
         #expect(again.end == merger.end)
     }
 
+    @Test func `a round that a paused merger created again, before it died, is taken back`() throws {
+        let bench = CheckpointBench()
+        let (files, old) = (try CheckpointBench.disk(), try CheckpointBench.disk())
+        var merger = try bench.merger("m1", files)
+        var away = try bench.merger("m2", old)
+        try self.live(bench, 1, &merger, files)
+        try bench.merge(&away, old)
+        try self.live(bench, 6, &merger, files)
+        _ = try bench.clean()
+        let number = away.round + 1
+        let key = MergeRound.key(of: number)
+        #expect(bench.store.objects[key] == nil)
+        let time = WallTime(milliseconds: bench.now)
+        let revived = MergeRound(number: number, merger: "m2", time: time, through: away.through, pieces: [])
+        bench.store.place(key, revived.encoded)
+        var again = try bench.merger("m2", old)
+        let error = #expect(throws: MergeFailure.self) { try bench.merge(&again, old) }
+        guard case .behind = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(bench.store.objects[key] == nil)
+        #expect(again.round == away.round)
+    }
+
     @Test func `a merger that finds a piece gone is behind, too`() throws {
         let bench = CheckpointBench()
         let (files, old) = (try CheckpointBench.disk(), try CheckpointBench.disk())

@@ -131,11 +131,14 @@ import WaybillTestSupport
         #expect(first.erasures == second.erasures)
         #expect(try first.request(of: try #require(first.erasures.pending.last)).person == .id("c"))
 
-        // A restart keeps what is pending, and what is not any more.
-        try first.erased(try #require(first.erasures.pending.first))
+        // A restart keeps what is pending, what is not any more, and where that was.
+        let applied = try #require(first.erasures.pending.first)
+        #expect(first.erasures.appliedPosition == nil)
+        try first.erased(applied)
         first = try Self.merger("m1", files, store)
         #expect(first.erasures.pending.map(\.number) == [2, 3])
         #expect(first.erasures.count == 3)
+        #expect(first.erasures.appliedPosition == applied.position)
         // One that begins behind them without a record applies them again.
         try first.erased(try #require(first.erasures.pending.first))
         try first.repeatErasures()

@@ -34,7 +34,8 @@ struct JournalRetirementTests {
     ) {
         var configuration = ReceiverConfiguration(dataDirectory: "/data")
         configuration.projections = projections
-        let store = StoreAttachment(store: MemoryStore(), fleet: "5b0c6f2e9a174d38b6e1c07f42a9d813")
+        let store = StoreAttachment(
+            store: MemoryStore(), fleet: "5b0c6f2e9a174d38b6e1c07f42a9d813", sealInterval: .seconds(300))
         let receiver = Receiver(configuration: configuration, logger: Logger(label: "test"), store: store)
         let archive: Set = projections == .all ? ["archive"] : []
         #expect(receiver.retirement.required == archive.union(["store"]))

@@ -81,6 +81,22 @@ import WaybillTestSupport
         }
     }
 
+    @Test func `behind an erasure the next barrier has a checkpoint, however new the last one is`() async throws {
+        let site = try FleetSite(Self.line)
+        var counts: [Int] = []
+        for number in 0..<4 {
+            let numbers = number * 10..<number * 10 + 10
+            _ = try site.receive("a", stream: "s\(number)", numbers, at: Self.day + Int64(number) * 600_000)
+            // Each is a start of its own; after the first, checkpoints are a day apart.
+            let report = try await site.merge("m1", checkpoints: number == 0)
+            counts.append(report.checkpointCount)
+            guard number == 1 else { continue }
+            try Self.ask(site)
+            #expect(try await site.merge("m1", checkpoints: false).erasureCount == 1)
+        }
+        #expect(counts == [1, 0, 1, 0])
+    }
+
     @Test(arguments: [["m1", "m2"], ["m2", "m1"]])
     func `both mergers have the same files afterwards, whichever is first`(order: [String]) async throws {
         let site = try FleetSite(Self.line)

@@ -10,10 +10,12 @@ import WaybillSystem
     ]
 
     private static func store(
-        _ server: ScriptedServer, timeout: Duration = .seconds(30), budget: Duration = .seconds(60)
+        _ server: ScriptedServer, timeout: Duration = .seconds(30), budget: Duration = .seconds(60),
+        clock: StoreLocation.Clock = .earlier
     ) throws -> S3Store {
         var location = try StoreLocation("s3://events/p")
         location.endpoint = server.address
+        location.clock = clock
         var options = S3Store.Options()
         (options.timeout, options.budget) = (timeout, budget)
         return try S3Store(location, options: options, variables: { Self.environment[$0] })
@@ -22,11 +24,11 @@ import WaybillSystem
     /// Runs `body` with a store in front of a server, and ends both.
     private static func with(
         _ reply: @escaping @Sendable (Int, ScriptedServer.Request) -> ScriptedServer.Reply?,
-        timeout: Duration = .seconds(30), budget: Duration = .seconds(60),
+        timeout: Duration = .seconds(30), budget: Duration = .seconds(60), clock: StoreLocation.Clock = .earlier,
         _ body: (S3Store, ScriptedServer) throws -> Void
     ) throws {
         let server = try ScriptedServer(reply)
-        let store = try Self.store(server, timeout: timeout, budget: budget)
+        let store = try Self.store(server, timeout: timeout, budget: budget, clock: clock)
         defer { store.shutDown() }
         try body(store, server)
         try server.close()
@@ -123,6 +125,27 @@ import WaybillSystem
             _ = try store.create("b", ObjectBody([1]))
             for request in server.requests.dropFirst() {
                 #expect(request.header("x-amz-date")?.hasPrefix("20261120T09") == true)
+            }
+        }
+    }
+
+    @Test func `the store's time is learned from each answer, unless the host's alone counts`() throws {
+        for clock in StoreLocation.Clock.allCases {
+            try Self.with(
+                { number, _ in
+                    .init(200, number == 0 ? [] : ["Date: Fri, 20 Nov 2026 09:15:00 GMT"])
+                }, clock: clock
+            ) { (store, _) throws in
+                _ = try store.create("a", ObjectBody([1]))
+                #expect(store.clockOffset == nil)
+                _ = try store.create("b", ObjectBody([1]))
+                let theirs = try #require(WallTime(text: "2026-11-20T09:15:00.000Z"))
+                let own = POSIXClock().wallTime()
+                let late = store.clockOffset.map {
+                    own.milliseconds + $0.nanoseconds / 1_000_000 - theirs.milliseconds
+                }
+                // What the call took is the difference.
+                #expect(late.map { (0..<600_000).contains($0) } == (clock == .earlier ? true : nil))
             }
         }
     }
