@@ -13,8 +13,9 @@ extension Pump where Hints: ~Copyable {
 
     /// The next attempt begins with the first receiver again; the connection has an age.
     ///
-    /// - Parameter isNew: whether this agent learns only now that there is a fleet. It is at the receiver that it was told
-    ///   first, as all agents are then, and goes to its own.
+    /// - Parameter isNew: whether this agent learns only now that there is a fleet, from a receiver that holds nothing of
+    ///   it. It is at the receiver that it was told first, as all agents are then, and goes to its own. One that holds
+    ///   something stood alone before: it says first what the fleet has of that.
     mutating func settleInFleet(_ now: MonotonicTime, isNew: Bool) {
         guard self.tail.isInFleet else { return }
         self.receiverIndex = 0

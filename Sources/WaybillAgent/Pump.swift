@@ -375,8 +375,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             case .files: .ndjson
             }
         // Before the id: a file that was rewritten gets another one.
-        let claim = self.openClaims[stream] ?? self.tail.storedClaim(stream)
-        guard self.tail.contains(stream) else { return }
+        guard let claim = self.openClaims[stream] ?? self.tail.storedClaim(stream, self.now),
+            self.tail.contains(stream)
+        else { return }
         let description = StreamDescription(
             id: self.tail.id(of: stream), source: Self.shortened(self.tail.position(of: stream).path),
             environment: source.environment,

@@ -65,7 +65,8 @@ extension StreamTable {
     fileprivate mutating func forget(
         restingIn sealedTable: borrowing SealedTable<some FileSystem>
     ) throws(FileSystemError) {
-        for (name, standing) in self.streams where standing.isSealed {
+        // Sorted: the same table is read in the same way each time.
+        for (name, standing) in self.streams.filter({ $0.value.isSealed }).sorted(by: { $0.key < $1.key }) {
             guard try sealedTable.standing(of: standing.description) != nil else { continue }
             self.streams[name] = nil
             self.unverified.remove(name)

@@ -65,6 +65,9 @@ struct TableBuilder {
             self.end = self.tail.end
         }
 
+        /// Where its first payload is in the file; 0 without one.
+        var start: Int { self.payloads.first?.offset ?? 0 }
+
         mutating func move(to tail: StreamTail) {
             self.tail = tail
             self.end = tail.end
@@ -168,7 +171,8 @@ struct TableBuilder {
         table.history = self.history
         table.resting = self.resting
         var reader = try TailReader(path: path, files: files)
-        for (name, record) in self.records {
+        // In the order of the file: the same segment is read in the same way each time.
+        for (name, record) in self.records.sorted(by: { $0.value.start < $1.value.start }) {
             var tail = record.tail
             if let before = previous?.streams[name]?.tail, before.end == tail.end, tail.bytes.isEmpty { tail = before }
             for payload in record.payloads {

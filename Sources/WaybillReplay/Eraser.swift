@@ -102,6 +102,8 @@ package struct Eraser<Files: FileSystem> {
     let kind: ErasedPeople.Kind
     let id: [UInt8]
     let isDryRun: Bool
+    /// What the lock of the data directory says about who holds it.
+    package var processID = ProcessID.current
     /// Of a fleet's erasure: the digest of the person, and the fleet's key.
     var fleet: FleetErasure?
     var report = Report()
@@ -168,7 +170,7 @@ package struct Eraser<Files: FileSystem> {
         guard kind == .directory else { throw .noArchive(self.data.root) }
         if !self.isDryRun, try self.isMergers() { throw .merger(self.data.root) }
         do throws(DataDirectoryError) {
-            return try self.data.lock(processID: ProcessID.current)
+            return try self.data.lock(processID: self.processID)
         } catch {
             throw .data(error)
         }

@@ -10,6 +10,12 @@ final class Dice: RandomNumberGenerator {
 
     func next() -> UInt64 { self.generator.next() }
 
+    /// The next number, which stays the next: equal in two lives that have drawn as often.
+    var following: UInt64 {
+        var generator = self.generator
+        return generator.next()
+    }
+
     func bits() -> UInt64 { self.next() }
 
     func chance(_ perMille: Int) -> Bool { self.int(0..<1000) < perMille }

@@ -71,6 +71,7 @@ package final class FleetLife: @unchecked Sendable {
         report.lineCount = life.ledger.count
         report.eventCount = life.schedule.eventCount
         report.simulatedSeconds = Int(life.schedule.now / 1_000_000_000)
+        report.fingerprint = life.dice.following
         return report
     }
 
@@ -85,7 +86,6 @@ package final class FleetLife: @unchecked Sendable {
         // One fleet after the other, with other bytes under one name in each, says nothing that one of the two does not.
         if troubles.contains(.clones) { troubles.remove(.otherFleet) }
         self.troubles = troubles
-        self.ledger.areHeadsAlike = troubles.contains(.likeHeads)
         self.ledger.isForgetful = troubles.contains(.fewPlaces)
         self.storeFaultPerMille = troubles.contains(.storeFaults) ? dice.pick([30, 100, 250]) : 0
         self.journalSegmentByteCount = dice.pick([3_000, 10_000, 1 << 20])

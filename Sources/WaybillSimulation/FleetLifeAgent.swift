@@ -1,5 +1,6 @@
 internal import Logging
 internal import WaybillAgent
+internal import WaybillCompression
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail
@@ -219,8 +220,12 @@ final class FleetAgent: @unchecked Sendable {
     }
 
     /// What a batch becomes on the wire; its buffer is free again a little later.
-    func encoded(_ batch: RawBatch) -> [UInt8] {
-        let (header, payload) = self.encoder.encode(batch)
+    ///
+    /// - Parameter id: by which the receiver knows the stream; the batch's, unless a bug is planted.
+    func encoded(_ batch: RawBatch, of id: StreamID) -> [UInt8] {
+        let (encoded, payload) = self.encoder.encode(batch)
+        var header = encoded
+        if id != batch.id { header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), payload) }
         let bytes = Message.batch(header).encoded + payload
         if let process {
             process.buffers.wireByteCount += payload.count

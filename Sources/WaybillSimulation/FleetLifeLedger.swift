@@ -17,8 +17,6 @@ final class FleetLedger {
     var contested: Set<StreamID> = []
     /// Hosts whose log was cut, or replaced by one that begins alike.
     var rewritten: Set<Int> = []
-    /// Whether all logs begin with the same line.
-    var areHeadsAlike = false
     /// Whether mergers compare with few batches.
     var isForgetful = false
     /// Hosts whose agent has lost its registry.
@@ -29,8 +27,6 @@ final class FleetLedger {
     private var sent: [StreamID: [UInt64: Int]] = [:]
     /// The stream in which each line was sent.
     private var streams: [Int: StreamID] = [:]
-    /// The receivers to which each host's agent has sent something.
-    private var receivers: [Int: Set<Int>] = [:]
     /// Streams that had two lines at one offset.
     private var ambiguous: Set<StreamID> = []
 
@@ -88,7 +84,6 @@ final class FleetLedger {
     func beginFleet(sources: Set<Int>) {
         self.promised.formIntersection(sources)
         self.sent = [:]
-        self.receivers = [:]
         self.ambiguous = []
     }
 
@@ -99,7 +94,7 @@ final class FleetLedger {
             // is compared with the other, and kept.
             return self.isForgetful && self.streams[token].map { self.contested.contains($0) } ?? false
         }
-        return self.isConfused(host) || self.isRenumbered(host)
+        return self.isConfused(host)
     }
 
     /// Whether a host's log was cut, or is one of several that begin alike, and what its agent knew of it is gone; or the
@@ -109,30 +104,14 @@ final class FleetLedger {
         self.cloned.contains(host) || self.rewritten.contains(host) && self.unregistered.contains(host)
     }
 
-    /// Whether an agent may have given one content of a host's log two numbers, or two contents one: a fault that is
-    /// known and open.
-    ///
-    /// An agent numbers the contents of a log that begin with the same line for each receiver. One that was written over
-    /// an earlier content has other numbers at two receivers, if it comes to the second before the first has stored
-    /// anything of it, and so its lines are there twice; or it has the number that the earlier content has at the first,
-    /// and so its lines are conflicts, which are kept as long as they can be compared. Agents should give a content one
-    /// number in a fleet; until then this is no promise. Logs that begin differently are not concerned.
-    private func isRenumbered(_ host: Int) -> Bool {
-        self.areHeadsAlike && self.rewritten.contains(host) && self.receivers[host]?.count ?? 0 > 1
-    }
-
     /// Whether two sources may have other bytes under one name.
     var mayConflict: Bool {
-        !self.contested.isEmpty
-            || self.lines.contains { $0.logger.map { self.isConfused($0) || self.isRenumbered($0) } ?? false }
+        !self.contested.isEmpty || self.lines.contains { $0.logger.map { self.isConfused($0) } ?? false }
     }
 
     // MARK: What was sent
 
-    func sent(
-        _ id: StreamID, at offset: StreamOffset, _ bytes: some Collection<UInt8>, by host: Int, to receiver: Int
-    ) {
-        self.receivers[host, default: []].insert(receiver)
+    func sent(_ id: StreamID, at offset: StreamOffset, _ bytes: some Collection<UInt8>) {
         var start = offset.rawValue
         var line: [UInt8] = []
         for byte in bytes {

@@ -10,8 +10,8 @@ internal import WaybillTestSupport
 /// `@unchecked Sendable`: a life runs on one thread.
 final class FleetLink: AgentLink, @unchecked Sendable {
     unowned let life: FleetLife
-    private let agent: FleetAgent
-    private let receiver: FleetReceiver
+    let agent: FleetAgent
+    let receiver: FleetReceiver
     private let generation: Int
     private let latency: ClosedRange<Int>
     private var lastArrival: (atReceiver: Int64, atAgent: Int64) = (0, 0)
@@ -20,10 +20,13 @@ final class FleetLink: AgentLink, @unchecked Sendable {
     private var isEndSaid = false
     /// What the agent has opened on it.
     private(set) var ids: [StreamNumber: StreamID] = [:]
-    /// For planted bugs: each stream's file, and the length that its agent has sealed and whose end is not durable.
-    private var paths: [StreamNumber: String] = [:]
-    private var sealing: [StreamNumber: StreamOffset] = [:]
-    private var sealed: Set<StreamNumber> = []
+    /// For planted bugs: each stream's file, the length that its agent has sealed and whose end is not durable, its last
+    /// position, and the id by which the receiver knows it.
+    private(set) var paths: [StreamNumber: String] = [:]
+    private(set) var sealing: [StreamNumber: StreamOffset] = [:]
+    var sealed: Set<StreamNumber> = []
+    var positions: [StreamNumber: StreamOffset] = [:]
+    var renamed: [StreamNumber: StreamID] = [:]
 
     init(_ life: FleetLife, _ agent: FleetAgent, _ receiver: FleetReceiver, generation: Int) {
         self.life = life
@@ -81,18 +84,17 @@ final class FleetLink: AgentLink, @unchecked Sendable {
             self.noteMessage(message, "says")
         default: self.noteMessage(message, "says")
         }
-        self.deliver(message.encoded)
+        self.deliver(self.said(message).encoded)
     }
 
     func send(_ batch: RawBatch) {
         guard !self.isOver, self.agent.isAlive else { return }
         let raw = UnsafeRawBufferPointer(batch.buffer.bytes)[..<batch.header.rawByteCount]
-        self.life.ledger.sent(
-            batch.id, at: batch.header.offset, raw, by: self.agent.number, to: self.receiver.number)
+        self.life.ledger.sent(batch.id, at: batch.header.offset, raw)
         self.life.note(
             "agent \(self.agent.number) sends \(batch.id) \(batch.header.offset.rawValue)-\(batch.header.end.rawValue) to "
                 + "\(self.receiver.label): \(FleetLedger.tokens(in: raw))")
-        self.deliver(self.agent.encoded(batch))
+        self.deliver(self.agent.encoded(batch, of: self.renamed[batch.header.stream] ?? batch.id))
     }
 
     private func deliver(_ bytes: [UInt8]) {
@@ -184,41 +186,6 @@ final class FleetLink: AgentLink, @unchecked Sendable {
         if let token = tokens.filter({ !stored.contains($0) }).min() {
             self.life.violate("\(self.receiver.label) says \(word) of \(id), and the bucket lacks line \(token)")
         }
-    }
-
-    // MARK: Planted bugs
-
-    /// What the agent takes an answer for: what it is, unless a bug is planted.
-    private func heard(_ message: Message) -> [Message] {
-        guard !self.life.bugs.isEmpty else { return [message] }
-        switch message {
-        case .ready(var ready) where self.life.has(.ignoreFleet):
-            ready.fleet = self.life.buckets[0].fleet.text
-            return [.ready(ready)]
-        case .at(let number, let offset, let proof, let end) where self.life.has(.ignoreProofsOfFleet):
-            return [.at(number, offset, self.proof(number, at: offset) ?? proof, end: end)]
-        case .ack(let number, let offset, _) where self.life.has(.sayAcknowledged):
-            return [message, .stored(number, offset)]
-        case .ack(let number, let offset, let end) where self.life.has(.sealBeforeStored):
-            guard let length = self.sealing[number], length == offset, let proof = self.proof(number, at: offset) else {
-                return [message]
-            }
-            self.sealed.insert(number)
-            return [message, .sealed(number, proof, end: end)]
-        case .sealed(let number, _, _) where self.sealed.contains(number),
-            .stored(let number, _) where self.sealed.contains(number):
-            return []
-        default: return [message]
-        }
-    }
-
-    /// The proof that the agent's file demands.
-    private func proof(_ number: StreamNumber, at offset: StreamOffset) -> StreamProof? {
-        guard let id = self.ids[number], let path = self.paths[number],
-            let bytes = self.agent.disk.memory.bytes(of: path), offset.rawValue <= UInt64(bytes.count)
-        else { return nil }
-        let tail = bytes.prefix(Int(offset.rawValue)).suffix(StreamProof.byteCountMax)
-        return StreamProof(of: id, at: offset, tail: tail)
     }
 }
 

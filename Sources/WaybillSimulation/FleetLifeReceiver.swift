@@ -15,6 +15,8 @@ final class FleetReceiver {
     private(set) var process: FleetReceiverProcess?
     private var copy: [(path: String, bytes: [UInt8])]?
     private var isRetired = false
+    /// For a planted bug: the numbers of each log's contents, in the order in which they were asked for here.
+    private var numbers: [String: [String]] = [:]
 
     init(_ life: FleetLife, number: Int, name: String) {
         self.life = life
@@ -112,6 +114,17 @@ final class FleetReceiver {
 
     /// Whether the bucket has all of its journal.
     var isUploaded: Bool { self.process?.isUploaded ?? false }
+
+    /// The planted bug: the id of a log's content, numbered at this receiver alone.
+    func renumbered(_ id: StreamID) -> StreamID {
+        guard let dash = id.text.lastIndex(of: "-") else { return id }
+        let name = String(id.text[...dash])
+        let number = String(id.text[id.text.index(after: dash)...])
+        let known = self.numbers[name] ?? []
+        let index = known.firstIndex(of: number) ?? known.count
+        if index == known.count { self.numbers[name] = known + [number] }
+        return StreamID(name + String(index)) ?? id
+    }
 
     func release() {
         self.isRetired = true

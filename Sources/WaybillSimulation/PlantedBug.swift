@@ -119,6 +119,8 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case ignoreFleet
     /// An agent goes on from any offset of a fleet's receiver, whatever its file holds there.
     case ignoreProofsOfFleet
+    /// An agent numbers the contents of a log for each receiver by itself.
+    case numberForEachReceiver
     /// A merger has days sealed without waiting for a receiver that is behind.
     case sealWithoutWaiting
     /// A merger has days sealed that are over by its own clock alone.
@@ -133,7 +135,7 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     package static let ofFleet: [PlantedBug] = [
         .sayAcknowledged, .overwritePieces, .trustTakenKeys, .sealBeforeStored, .rememberEndsAlone, .mergeWholeBatches,
         .mergeWithoutComparing, .shareChains, .oneMergePosition, .mergeInNameOrder, .ignoreFleet, .ignoreProofsOfFleet,
-        .sealWithoutWaiting, .believeOwnClock, .eraseAtSight, .forgetPendingErasures,
+        .numberForEachReceiver, .sealWithoutWaiting, .believeOwnClock, .eraseAtSight, .forgetPendingErasures,
     ]
 
     /// Those of retention.

@@ -29,6 +29,8 @@ package final class SiteLife {
         package var eventCount = 0
         package var lostLineCount = 0
         package var simulatedSeconds = 0
+        /// What the life did, in short, which is the same for a seed in each process; 0 if this kind of life has none.
+        package var fingerprint: UInt64 = 0
 
         package init() {}
     }
@@ -89,6 +91,7 @@ package final class SiteLife {
         report.eventCount = life.schedule.eventCount
         report.lostLineCount = life.lostLineCount
         report.simulatedSeconds = Int(life.schedule.now / 1_000_000_000)
+        report.fingerprint = life.dice.following
         return report
     }
 

@@ -59,6 +59,8 @@ extension StorageLife {
     private func erase(_ person: Int, _ files: FaultyFiles) -> Outcome {
         let dice = self.erasureDice
         var eraser = Eraser(dataDirectory: "/data", .user, "u-\(person)", isDryRun: false, files: files)
+        // It is written to the disk, and a seed lives the same life in each process.
+        eraser.processID = 1
         do throws(Eraser<FaultyFiles>.Failure) {
             _ = try eraser.run(now: self.clock.wallTime()) { () throws(FileSystemError) in
                 (0..<32).map { _ in UInt8(truncatingIfNeeded: dice.next()) }

@@ -52,9 +52,25 @@ package struct StorageLife: ~Copyable {
     ///
     /// - Returns: the promise that was broken; `nil` when all were kept.
     package static func run(seed: UInt64, bugs: Set<PlantedBug> = []) -> String? {
+        self.report(seed: seed, bugs: bugs).violation
+    }
+
+    /// Lives a life, and tells how.
+    package static func report(seed: UInt64, bugs: Set<PlantedBug> = []) -> SiteLife.Report {
         var life = StorageLife(seed: seed, bugs: bugs)
         life.live()
-        return life.violation
+        var report = SiteLife.Report()
+        report.violation = life.violation
+        report.lineCount = life.lineCount
+        report.fingerprint = life.fingerprint
+        return report
+    }
+
+    /// Every draw and every byte on the disk.
+    private var fingerprint: UInt64 {
+        var text = "\(self.dice.following) \(self.erasureDice.following)"
+        for (path, bytes) in self.disk.memory.files(below: "/data") { text += " \(path) \(FNV1a.hash(bytes))" }
+        return FNV1a.hash(text.utf8)
     }
 
     private init(seed: UInt64, bugs: Set<PlantedBug>) {

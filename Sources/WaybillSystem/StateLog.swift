@@ -85,23 +85,42 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
     package var isAppended: Bool { self.log != nil }
 
     /// Whether to append `lines`, to a state that has `liveByteCount` bytes with them; if not, rewrite the whole state.
-    package func takes(_ lines: StateLines, liveByteCount: Int) -> Bool {
+    ///
+    /// - Parameter spareByteCount: what the file may have beyond, where a rewrite would come too often.
+    package func takes(_ lines: StateLines, liveByteCount: Int, spareByteCount: Int = 0) -> Bool {
         // The commit line is at most this long.
         let byteCount = self.logByteCount + lines.bytes.count + Self.commitByteCountMax
-        return self.isAppended && byteCount <= max(Self.rewriteByteCountMin, 4 * liveByteCount)
+        return self.isAppended && byteCount <= max(Self.rewriteByteCountMin, 4 * liveByteCount) + spareByteCount
     }
 
     private static var commitByteCountMax: Int { 32 }
 
     /// Appends changes and makes them durable together.
     package mutating func append(_ lines: consuming StateLines) throws(FileSystemError) {
+        try self.appendUnsynchronized(lines)
+        try self.synchronize()
+    }
+
+    /// Appends changes as one commit, which survives the end of the process, and a power failure only after
+    /// ``synchronize()``.
+    package mutating func appendUnsynchronized(_ lines: consuming StateLines) throws(FileSystemError) {
         guard let log else { preconditionFailure("a log that is not open must be rewritten") }
         let commitLine = Self.commitLine(count: lines.count, CRC32.checksum(of: lines.bytes))
         lines.bytes.append(contentsOf: commitLine)
         do throws(FileSystemError) {
             try self.files.writeAll(log, lines.bytes)
-            try self.files.synchronize(log)
             self.logByteCount += lines.bytes.count
+        } catch {
+            self.distrustLog()
+            throw error
+        }
+    }
+
+    /// Makes everything that was appended durable.
+    package mutating func synchronize() throws(FileSystemError) {
+        guard let log else { preconditionFailure("a log that is not open must be rewritten") }
+        do throws(FileSystemError) {
+            try self.files.synchronize(log)
         } catch {
             self.distrustLog()
             throw error

@@ -42,6 +42,8 @@ struct RegistryEntry: Hashable {
     var held: [HeldOffset]
     /// What the fleet has stored of the file.
     var stored: StoredOffset?
+    /// The number of a foreign file's content in a fleet.
+    var number: ContentNumber?
     /// Which receivers disagree with a segment's bytes.
     var disputes: [SegmentDispute]
     var byteCount: Int
@@ -76,7 +78,9 @@ struct RegistryEntry: Hashable {
 
     /// The greatest number of its content, in the registry and at receivers.
     var greatestIncarnation: Int {
-        self.held.reduce(max(self.incarnation, self.stored?.incarnation ?? 0)) { max($0, $1.incarnation) }
+        self.held.reduce(max(self.incarnation, self.stored?.incarnation ?? 0, self.number?.number ?? 0)) {
+            max($0, $1.incarnation)
+        }
     }
 
     var text: String {
@@ -92,6 +96,7 @@ struct RegistryEntry: Hashable {
         text += " modified=\(self.modified) state=\(self.state.rawValue)"
         if self.ending != .told { text += " ending=\(self.ending.rawValue)" }
         if !self.held.isEmpty { text += " held=\(self.held.map(\.text).joined(separator: ","))" }
+        if let number { text += " number=\(number.text)" }
         if let stored { text += " stored=\(stored.text)" }
         if !self.disputes.isEmpty { text += " disputed=\(self.disputes.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
@@ -127,7 +132,9 @@ struct RegistryEntry: Hashable {
             let ending = TailedFile.Ending(rawValue: String(fields["ending", default: "told"]))
         else { return nil }
         self.stored = fields["stored"].flatMap { StoredOffset($0) }
-        guard (self.stored == nil) == (fields["stored"] == nil) else { return nil }
+        self.number = fields["number"].flatMap { ContentNumber($0) }
+        guard (self.stored == nil) == (fields["stored"] == nil), (self.number == nil) == (fields["number"] == nil)
+        else { return nil }
         self.id = id
         self.kind = kind
         self.state = state

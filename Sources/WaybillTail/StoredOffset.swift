@@ -36,7 +36,7 @@ struct StoredOffset: Hashable, Sendable {
     }
 }
 
-/// The one fleet that an agent remembers, and what it has stored of each file.
+/// The one fleet that an agent remembers, what it has stored of each file, and the numbers of contents.
 ///
 /// Offsets name the fleet by an ordinal, so that one record of another fleet makes all of them void.
 struct RememberedFleet {
@@ -52,6 +52,14 @@ struct RememberedFleet {
     var receiver: String?
     /// What is stored of each file.
     var offsets: [StreamKey: StoredOffset] = [:]
+    /// The numbers of foreign files' contents, which no other fleet makes void.
+    var numbers: [StreamKey: ContentNumber] = [:]
+    /// Contents whose number is not durable yet.
+    var undurable: Set<StreamKey> = []
+    /// Contents that are gone, by the file whose next content has no id yet.
+    var predecessors: [FileIdentity: [StreamKey]] = [:]
+    /// Such contents whose file's next one has an id now.
+    var released: [StreamKey] = []
     /// Up to where the last `OPEN` of a stream said that the fleet has it.
     var claims: [StreamKey: Int] = [:]
     /// Streams of which the present receiver holds more than it has said to be stored.
@@ -96,8 +104,21 @@ struct RememberedFleet {
 
     mutating func forget(_ key: StreamKey) {
         self.offsets[key] = nil
+        self.numbers[key] = nil
+        self.undurable.remove(key)
         self.claims[key] = nil
         self.awaited.remove(key)
+    }
+
+    /// Adds to an entry of the registry what is remembered of its file.
+    func complete(_ entry: inout RegistryEntry, of key: StreamKey) {
+        entry.stored = self.offsets[key]
+        entry.number = self.numbers[key]
+    }
+
+    /// The greatest number under which the fleet may know a file's content.
+    func greatestNumber(of key: StreamKey) -> Int {
+        max(self.numbers[key]?.number ?? 0, self.offsets[key]?.incarnation ?? 0)
     }
 
     mutating func written() { self.isChanged = false }

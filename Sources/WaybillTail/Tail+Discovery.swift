@@ -31,6 +31,7 @@ extension Tail {
         self.settleLost(&lost, now)
         self.adoptRemembered(now)
         self.settleLeft(now)
+        self.settleReleased()
         self.probeSegments(now)
     }
 
@@ -52,6 +53,7 @@ extension Tail {
         }
         self.retryFaulty(now)
         self.settleLost(&lost, now)
+        self.settleReleased()
     }
 
     func source(of path: String) -> Int? {

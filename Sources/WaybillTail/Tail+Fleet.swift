@@ -17,26 +17,24 @@ extension Tail {
     /// What the fleet has stored of a stream, for tests.
     func storedOffset(of stream: StreamKey) -> StoredOffset? { self.rememberedFleet.offsets[stream] }
 
-    /// Takes what an entry of the registry has, if it is of the remembered fleet.
-    mutating func restoreStored(_ key: StreamKey, _ entry: RegistryEntry) {
-        guard let stored = entry.stored, stored.fleet == self.rememberedFleet.ordinal else { return }
-        self.rememberedFleet.offsets[key] = stored
+    /// Takes what an entry of the registry has: the content's number, and what is stored if it is of the remembered fleet.
+    mutating func restoreInFleet(_ key: StreamKey, _ entry: RegistryEntry) {
+        if let number = entry.number { self.rememberedFleet.numbers[key] = number }
+        if let stored = entry.stored, stored.fleet == self.rememberedFleet.ordinal {
+            self.rememberedFleet.offsets[key] = stored
+        }
+        self.number(key)
         _ = self.restInFleet(key)
     }
 
-    /// Prepares a file of which the present receiver is not known to hold anything.
-    ///
-    /// A foreign one is asked for under the number that the fleet knows. One that is stored to its end, and that may still
-    /// grow, is not asked for.
+    /// Prepares a file of which the present receiver is not known to hold anything: one that is stored to its end, and
+    /// that may still grow, is not asked for.
     ///
     /// - Returns: whether it rests until there is more of it.
     mutating func restInFleet(_ key: StreamKey) -> Bool {
         guard self.isInFleet, let stored = self.rememberedFleet.offsets[key], self.table[key].receiver == 0,
             self.table[key].reach != .gone, self.table[key].isIdentified
         else { return false }
-        if !self.table[key].isSegment, self.table[key].walk == nil {
-            self.table[key].walk = IncarnationWalk(next: stored.incarnation)
-        }
         guard self.isAsked(key, as: stored), self.table[key].mayGrow, stored.offset == self.table[key].byteCount else {
             return false
         }
@@ -63,11 +61,19 @@ extension Tail {
     /// What `OPEN` says about bytes that the fleet has, and that the present receiver is not known to hold.
     ///
     /// The file's bytes are compared first: if they are others, the file was rewritten, and its stream may be gone after
-    /// this call.
-    package mutating func storedClaim(_ stream: StreamKey) -> OpenClaim {
+    /// this call. The number of a foreign file's content is durable when this returns.
+    ///
+    /// - Returns: `nil` if the stream is not to be opened now.
+    package mutating func storedClaim(_ stream: StreamKey, _ now: TailTime) -> OpenClaim? {
         guard self.isInFleet, self.table.contains(stream), self.table[stream].isIdentified,
-            self.table[stream].reach != .gone, let stored = self.rememberedFleet.offsets[stream]
-        else { return .none }
+            self.table[stream].reach != .gone
+        else { return OpenClaim.none }
+        guard self.confirmNumber(stream, now) else { return nil }
+        return self.storedClaim(stream)
+    }
+
+    private mutating func storedClaim(_ stream: StreamKey) -> OpenClaim {
+        guard let stored = self.rememberedFleet.offsets[stream] else { return .none }
         self.rememberedFleet.claims[stream] = nil
         let known = self.table[stream].receiver > 0 ? self.table[stream].acked : 0
         guard stored.offset > known, self.isAsked(stream, as: stored),
@@ -131,6 +137,14 @@ extension Tail {
             by: by)
         self.changed.insert(stream)
         return offset - former
+    }
+
+    /// How many bytes of a file the fleet holds of which it has not said that they are stored; none without a fleet.
+    package func unstoredByteCount(of stream: StreamKey) -> Int {
+        guard self.isInFleet, self.table.contains(stream) else { return 0 }
+        let file = self.table[stream]
+        let known = self.rememberedFleet.offsets[stream]
+        return max(0, file.acked - (known?.incarnation == file.streamIncarnation ? known?.offset ?? 0 : 0))
     }
 
     /// The digest of what was sent below an offset; `nil` when the file may have other bytes by now.

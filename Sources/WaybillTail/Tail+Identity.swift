@@ -50,7 +50,7 @@ extension Tail {
         let key = self.insert(file)
         self.bySegment[id] = key
         self.changed.insert(key)
-        if let stored { self.restoreStored(key, stored) }
+        if let stored { self.restoreInFleet(key, stored) }
         if self.table[key].isDrained { self.enqueueProbe(key) } else { self.hold(key) }
         self.enqueue(key)
     }
@@ -72,7 +72,7 @@ extension Tail {
             self.take(entry)
             file.restore(entry, for: self.receivers.current)
             let key = self.insert(file)
-            self.restoreStored(key, entry)
+            self.restoreInFleet(key, entry)
             if !self.table[key].isDrained { self.hold(key) }
             if self.table.contains(key) { self.enqueue(key) }
             return
@@ -122,6 +122,7 @@ extension Tail {
         self.table[key].fingerprint = fingerprint
         self.assignIncarnation(key, fingerprint, outdated)
         self.changed.insert(key)
+        self.releasePredecessors(of: self.table[key].identity)
         self.enqueue(key)
     }
 
@@ -142,9 +143,17 @@ extension Tail {
         for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
             var isOutdated = false
             for held in entry.held {
-                guard let digest = held.digest, let id = self.streamID(of: file, entry, held) else { continue }
+                guard let digest = held.digest,
+                    let id = self.streamID(of: file, entry, incarnation: held.incarnation)
+                else { continue }
                 let anchor = Anchor(end: held.offset, digest: digest)
                 if try !self.holds(descriptor, anchor, of: id) { isOutdated = true }
+            }
+            if let number = entry.number, let sent = number.sent,
+                let id = self.streamID(of: file, entry, incarnation: number.number),
+                try !self.holds(descriptor, sent, of: id)
+            {
+                isOutdated = true
             }
             if isOutdated { outdated.append(entry) }
         }
@@ -152,11 +161,11 @@ extension Tail {
     }
 
     /// The id that a receiver knows an entry's content by.
-    private func streamID(of file: TailedFile, _ entry: RegistryEntry, _ held: HeldOffset) -> StreamID? {
+    private func streamID(of file: TailedFile, _ entry: RegistryEntry, incarnation: Int) -> StreamID? {
         var earlier = file
         earlier.fingerprint = entry.fingerprint
         earlier.idDevice = entry.idDevice
-        return self.streamID(of: earlier, incarnation: held.incarnation)
+        return self.streamID(of: earlier, incarnation: incarnation)
     }
 
     /// Finds the stream that this file continues, or begins a new one.
@@ -188,7 +197,7 @@ extension Tail {
         if let own, own.greatestIncarnation + 1 == next {
             self.take(own)
             self.table[key].restore(own, for: self.receivers.current)
-            self.restoreStored(key, own)
+            self.restoreInFleet(key, own)
             self.cutUnread(key, from: own.byteCount, to: file.byteCount)
             return
         }
@@ -201,6 +210,7 @@ extension Tail {
         // have no gap: an agent without a registry asks up to the first unknown one.
         let hasSameHead = file.pastHeads.last?.hash == fingerprint.hash
         self.table[key].walk = hasSameHead ? file.walk : nil
+        self.number(key)
         self.notices.append(.discovered(self.id(of: key), path: file.path))
     }
 
@@ -248,7 +258,7 @@ extension Tail {
         }
         // Other receivers are asked which of their streams agrees with the new content.
         successor.others = []
-        successor.pastHeads = file.pastHeadsOfSuccessor
+        successor.pastHeads = file.pastHeadsOfSuccessor(afterNumber: self.rememberedFleet.greatestNumber(of: key))
         successor.examined = 0
         successor.overlong = nil
         successor.ending = .told
@@ -257,6 +267,7 @@ extension Tail {
         successor.isQueued = false
         successor.isFaulty = false
         successor.isShipped = false
+        successor.isAwaitingSuccessor = false
         successor.byteCount = 0
         successor.idDevice = file.identity.device
         successor.descriptor = nil
@@ -269,6 +280,7 @@ extension Tail {
             self.table[new].descriptor = descriptor
             if let index = self.openKeys.firstIndex(of: key) { self.openKeys[index] = new }
         }
+        self.awaitSuccessor(key)
         self.forgetUnheld(key)
         self.observeNew(new)
     }
@@ -339,7 +351,7 @@ extension Tail {
         let file = self.table[key]
         // A stream of which nothing was sent is left to the content that follows.
         let isUnheld = file.receiver == 0 || max(file.cursor, file.acked) == 0
-        guard file.reach == .gone, !file.isIdentified || isUnheld else { return }
+        guard file.reach == .gone, !file.isAwaitingSuccessor, !file.isIdentified || isUnheld else { return }
         let offset = file.others.map(\.offset).max()
         // A segment stays only where all of it is held: see leaveUnsealed(_:of:).
         if file.isIdentified, let offset, !file.isSegment || offset >= file.byteCount {

@@ -21,6 +21,7 @@ extension Tail {
         }
         guard self.table[stream].reach != .gone else { return self.drained(stream) }
         guard let descriptor = self.openFile(stream, now) else { return .nothing }
+        let start = self.table[stream].cursor
         let read: TailRead
         do throws(FileSystemError) {
             if !self.rememberedFleet.claims.isEmpty, let skip = try self.skipElsewhere(stream, descriptor) {
@@ -36,6 +37,7 @@ extension Tail {
             self.readFailed(stream, error)
             return .nothing
         }
+        guard self.rememberSent(stream, since: start, now) else { return .nothing }
         if self.table.contains(stream) { self.enqueue(stream) }
         return read
     }
@@ -161,6 +163,10 @@ extension Tail {
 
     /// Skips the bytes that the receiver holds in an earlier, sealed stream of this file.
     private mutating func skipHeld(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> TailRead {
+        guard try self.hasNumberedContent(stream, descriptor) else {
+            self.truncated(stream)
+            return .nothing
+        }
         let range = try self.skippedRange(descriptor, from: 0, to: self.table[stream].heldBelow, .held)
         self.passed(stream, range)
         return .skip(range)
@@ -211,6 +217,7 @@ extension Tail {
         guard try self.fingerprint(of: descriptor, at: 0, byteCount: fingerprint.byteCount) == fingerprint else {
             return false
         }
+        guard try self.hasNumberedContent(stream, descriptor) else { return false }
         let cursor = self.table[stream].cursor
         guard cursor > 0, self.table[stream].phase != .complete else { return true }
         if let anchor = self.table[stream].anchors.last(where: { $0.end == cursor }) {

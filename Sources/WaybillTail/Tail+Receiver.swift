@@ -25,6 +25,8 @@ extension Tail {
         let ordinal = self.receivers.current
         for key in self.table.keys {
             if ordinal != before { self.switchReceiver(key) }
+            self.leaveNumber(key)
+            self.number(key)
             self.table[key].walkCount = 0
             if case .sealed = self.table[key].phase { continue }
             guard self.table[key].receiver == 0 else { continue }
@@ -128,6 +130,9 @@ extension Tail {
             return self.positionGone(stream, at: offset)
         }
         if self.table[stream].isSegment { return self.segmentPositioned(stream, at: offset, proof, doesAgree) }
+        if let number = self.presentNumber(of: stream) {
+            return self.positionedInFleet(stream, number, at: offset, proof, doesAgree)
+        }
         if self.table[stream].receiver > 0, self.table[stream].walk == nil {
             guard doesAgree else {
                 self.tellDifference(stream, at: offset)
@@ -263,12 +268,12 @@ extension Tail {
         return self.walkOn(stream)
     }
 
-    private mutating func begin(_ stream: StreamKey, incarnation: Int, offset: Int, _ proof: StreamProof) {
+    mutating func begin(_ stream: StreamKey, incarnation: Int, offset: Int, _ proof: StreamProof) {
         self.table[stream].streamIncarnation = incarnation
         self.take(stream, offset: offset, proof)
     }
 
-    private mutating func walkOn(_ stream: StreamKey) -> AnswerOutcome {
+    mutating func walkOn(_ stream: StreamKey) -> AnswerOutcome {
         self.table[stream].walkCount += 1
         self.table[stream].isAsking = true
         self.table[stream].isPositioned = false
@@ -277,7 +282,7 @@ extension Tail {
     }
 
     /// Forgets what the present receiver holds, because the file has other bytes.
-    private mutating func dropOffset(_ stream: StreamKey) {
+    mutating func dropOffset(_ stream: StreamKey) {
         let walk = self.table[stream].walk
         let count = self.table[stream].walkCount
         self.table[stream].resume(nil)
@@ -286,7 +291,7 @@ extension Tail {
         self.changed.insert(stream)
     }
 
-    private mutating func tellDifference(_ stream: StreamKey, at offset: Int) {
+    mutating func tellDifference(_ stream: StreamKey, at offset: Int) {
         let file = self.table[stream]
         self.notices.append(
             .receiverDiffers(
@@ -383,6 +388,12 @@ extension Tail {
         // An unrequested seal covers the receiver's reported position, not bytes sent since.
         let file = self.table[stream]
         let offset = file.phase == .sealOffered ? file.cursor : file.acked
+        if file.isAwaitingSuccessor {
+            // It is asked for once more.
+            self.table[stream].phase = .complete
+            self.table[stream].isPositioned = false
+            return .done
+        }
         if file.reach == .gone {
             self.forget(stream)
             return .done
@@ -444,6 +455,9 @@ extension Tail {
         }
         if file.phase == .sealOffered { self.table[stream].phase = .complete }
         if !doesAgree { self.tellDifference(stream, at: offset) }
+        if let number = self.presentNumber(of: stream) {
+            return self.renumber(stream, heldBelow: doesAgree ? offset : number.heldBelow)
+        }
         var walk = IncarnationWalk(after: file)
         if doesAgree, offset > 0 {
             walk.best = IncarnationWalk.Candidate(
@@ -464,5 +478,6 @@ extension Tail {
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
         self.changed.remove(key)
         self.table.remove(key)
+        self.releasePredecessors(of: file.identity)
     }
 }

@@ -6,7 +6,7 @@ extension Tail {
     /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
         !self.changed.isEmpty || !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.deleted.hasPending
-            || self.rememberedFleet.isChanged
+            || self.rememberedFleet.isChanged || self.isUnsynchronized
     }
 
     /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
@@ -23,6 +23,28 @@ extension Tail {
         // First: a crash in between leaves the entry of a deleted segment, which the receiver is then asked for.
         var failure: FileSystemError?
         do throws(FileSystemError) { try self.deleted.write(now.wall) } catch { failure = error }
+        try self.writeChanges()
+        if self.isUnsynchronized {
+            try self.registry.synchronize()
+            self.isUnsynchronized = false
+        }
+        self.rememberedFleet.undurable.removeAll()
+        self.checkpointedAt = now.monotonic
+        if let failure { throw failure }
+    }
+
+    /// Writes changes to the registry; they survive the end of the agent, and a power failure after the next checkpoint.
+    mutating func writeAhead(_ now: TailTime) throws(FileSystemError) {
+        // What was deleted must be durable before the registry forgets it.
+        guard !self.deleted.hasPending else { return try self.checkpoint(now) }
+        try self.writeChanges(spareByteCount: Self.spareByteCount)
+    }
+
+    /// What is written ahead of batches between two checkpoints, which rewrite the registry.
+    private static var spareByteCount: Int { 16 << 20 }
+
+    /// Writes changes to the registry, which are durable at once only if that had to be rewritten.
+    private mutating func writeChanges(spareByteCount: Int = 0) throws(FileSystemError) {
         if !self.registry.isAppended {
             if self.hasWritableChanges { try self.rewriteRegistry() }
         } else {
@@ -37,8 +59,13 @@ extension Tail {
                 if let entry = self.receivers[ordinal] { lines.set(key, entry.text) } else { lines.remove(key) }
             }
             for key in self.changed.sorted(by: { $0.rawValue < $1.rawValue }) { self.register(key, in: &lines) }
-            if self.registry.takes(lines, liveByteCount: self.registeredByteCount) {
-                if lines.count > 0 { try self.registry.append(lines) }
+            if self.registry.takes(
+                lines, liveByteCount: self.registeredByteCount, spareByteCount: spareByteCount)
+            {
+                if lines.count > 0 {
+                    try self.registry.appendUnsynchronized(lines)
+                    self.isUnsynchronized = true
+                }
             } else {
                 try self.rewriteRegistry()
             }
@@ -47,12 +74,11 @@ extension Tail {
         self.removedIDs.removeAll()
         self.receivers.written()
         self.rememberedFleet.written()
-        self.checkpointedAt = now.monotonic
-        if let failure { throw failure }
     }
 
     private var hasWritableChanges: Bool {
         !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.rememberedFleet.isChanged
+            || self.isUnsynchronized
             || self.changed.contains { self.table[$0].isIdentified }
     }
 
@@ -78,7 +104,7 @@ extension Tail {
     func entry(of key: StreamKey) -> RegistryEntry {
         let file = self.table[key]
         var entry = RegistryEntry(file, source: self.sources[file.source].name)
-        entry.stored = self.rememberedFleet.offsets[key]
+        self.rememberedFleet.complete(&entry, of: key)
         return entry
     }
 
@@ -109,6 +135,7 @@ extension Tail {
         try self.hand(&lines, to: &rewrite, &byteCount)
         try self.registry.finish(rewrite)
         self.registeredByteCount = byteCount
+        self.isUnsynchronized = false
     }
 
     private mutating func hand(

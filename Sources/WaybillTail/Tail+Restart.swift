@@ -62,7 +62,7 @@ extension Tail {
         file.scanSeen = self.scanCount
         self.take(entry)
         let key = self.insert(file)
-        self.restoreStored(key, entry)
+        self.restoreInFleet(key, entry)
         self.changed.insert(key)
         if !isAtPath { self.notices.append(.rotated(self.id(of: key), from: entry.path, to: file.path)) }
         do throws(FileSystemError) {
@@ -83,18 +83,22 @@ extension Tail {
         guard let source = self.source(named: entry.source), self.frozenIDs.insert(entry.id).inserted else { return }
         let file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)
         // For a stream that was gone before, the loss was reported then, or is in its entry.
-        _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending)
+        _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending, number: entry.number)
     }
 
     /// - Returns: `nil` for a stream of which no receiver holds anything.
-    private mutating func insertGone(_ file: TailedFile, _ ending: TailedFile.Ending) -> StreamKey? {
+    private mutating func insertGone(
+        _ file: TailedFile, _ ending: TailedFile.Ending, number: ContentNumber? = nil
+    ) -> StreamKey? {
         var file = file
         file.ending = ending
         file.reach = .gone
         file.phase = .complete
         let key = self.table.insert(file)
         if let id = self.registryKey(of: file) { self.goneIDs.insert(id.description) }
+        self.rememberedFleet.numbers[key] = number
         self.changed.insert(key)
+        self.awaitSuccessor(key)
         self.enqueue(key)
         self.forgetUnheld(key)
         return self.table.contains(key) ? key : nil

@@ -92,7 +92,7 @@ extension Tail {
         if let id = self.registryKey(of: file)?.description {
             var entry = RegistryEntry(file, source: source)
             entry.id = id
-            entry.stored = self.rememberedFleet.offsets[key]
+            self.rememberedFleet.complete(&entry, of: key)
             if case .segment = file.origin {
                 self.rememberedSegments[id] = entry
                 if self.bySegment[id] == key { self.bySegment[id] = nil }

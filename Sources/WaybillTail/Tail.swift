@@ -91,6 +91,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var changed: Set<StreamKey> = []
     var removedIDs: Set<String> = []
     var checkpointedAt: MonotonicTime?
+    /// Whether the registry has changes that a power failure may undo.
+    var isUnsynchronized = false
     /// The time of the last search for unfinished segments.
     var sweptAt: MonotonicTime?
     /// The time of the last look at what is kept.

@@ -121,6 +121,8 @@ struct TailedFile {
     var isGrowing = false
     /// Whether any of its bytes were returned since the start.
     var isShipped = false
+    /// Whether the end of this content waits until the file's next one has an entry in the registry.
+    var isAwaitingSuccessor = false
 
     init(source: Int, origin: Origin, path: String, status: FileStatus) {
         self.sourceIndex = UInt32(source)
@@ -365,7 +367,7 @@ struct TailedFile {
 
     /// Whether a read would return something, as far as known without reading.
     var needsRead: Bool {
-        guard self.isIdentified, !self.isFaulty else { return false }
+        guard self.isIdentified, !self.isFaulty, !self.isAwaitingSuccessor else { return false }
         // What no receiver holds and nobody can read any more has nothing to be sealed.
         if self.reach == .gone, self.receiver == 0 { return false }
         if self.isAsking { return true }
@@ -385,9 +387,11 @@ struct TailedFile {
     }
 
     /// The heads with which this file's next incarnation must not be confused.
-    var pastHeadsOfSuccessor: [PastHead] {
+    ///
+    /// - Parameter number: the greatest number under which a fleet may know this content.
+    func pastHeadsOfSuccessor(afterNumber number: Int) -> [PastHead] {
         guard let fingerprint else { return self.pastHeads }
-        let next = max(self.incarnation, self.streamIncarnation) + 1
+        let next = max(self.incarnation, self.streamIncarnation, number) + 1
         let own = PastHead(hash: fingerprint.hash, nextIncarnation: next)
         return Array((self.pastHeads.filter { $0.hash != fingerprint.hash } + [own]).suffix(PastHead.countMax))
     }

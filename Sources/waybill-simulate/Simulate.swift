@@ -48,12 +48,14 @@ struct Simulate: ParsableCommand {
         var events = 0
         var seconds = 0
         var broken = 0
+        var fingerprint: UInt64 = 0
         for index in 0..<self.seeds {
             let seed = self.from + index * self.step
             let report = self.live(seed, bugs ?? [])
             lines += report.lineCount
             events += report.eventCount
             seconds += report.simulatedSeconds
+            fingerprint = fingerprint &* 31 &+ report.fingerprint
             if let violation = report.violation {
                 broken += 1
                 print("seed \(seed): \(violation)")
@@ -67,15 +69,13 @@ struct Simulate: ParsableCommand {
         }
         print(
             "\(self.seeds) lives from seed \(self.from), step \(self.step): \(broken) broken promises; \(lines) lines, "
-                + "\(events) events, \(seconds) simulated seconds")
+                + "\(events) events, \(seconds) simulated seconds, fingerprint \(String(fingerprint, radix: 16))")
         if broken > 0 { throw ExitCode(1) }
     }
 
     private func live(_ seed: UInt64, _ bugs: Set<PlantedBug>) -> SiteLife.Report {
         if self.storage {
-            var report = SiteLife.Report()
-            report.violation = StorageLife.run(seed: seed, bugs: bugs)
-            return report
+            return StorageLife.report(seed: seed, bugs: bugs)
         }
         if self.fleet {
             return FleetLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)

@@ -167,6 +167,25 @@ class FleetTests(SiteTest):
         self.assertEqual(two.skips(), [])
         self.assertEqual([held for held in two.bytes().values() if held], [rewritten])
 
+    def test_a_log_that_is_cut_before_anything_is_stored_has_another_number(self):
+        """Its receiver and its agent are killed, so that only the registry tells its two contents apart."""
+        self.log.write_bytes(lines(0, 100))
+        one = Member(self, "one")
+        agent = self.agent(one)
+        until(lambda: one.holds(self.log.stat().st_size), 60, "the lines are durable")
+        agent.kill()
+        one.kill()
+        first, = one.bytes()
+        self.assertTrue(first.endswith("-0"), first)
+        rewritten = lines(0, 1) + lines(5_000, 300)
+        self.log.write_bytes(rewritten)
+        two = Member(self, "two")
+        two.store("all")
+        agent = self.agent(one, two, once=True)
+        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+        self.assertEqual(two.skips(), [])
+        self.assertEqual({name: held for name, held in two.bytes().items() if held}, {first[:-1] + "1": rewritten})
+
     def test_the_independent_agent_skips_what_the_fleet_has(self):
         """The Python client and receiver: a claim leaves out its bytes in its own stream, and in no other."""
         one = Member(self, "one")

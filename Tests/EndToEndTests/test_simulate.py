@@ -1,11 +1,14 @@
 """Tools/simulate: lives that keep every promise, a planted bug that is caught, and its life told again."""
 
+import os
 import pathlib
 import re
 import subprocess
 import unittest
 
-SIMULATE = pathlib.Path(__file__).resolve().parents[2] / "Tools" / "simulate"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SIMULATE = ROOT / "Tools" / "simulate"
+PROGRAM = ROOT / ".build" / "release" / "waybill-simulate"
 
 
 def simulate(*arguments):
@@ -29,6 +32,17 @@ class SimulateTests(unittest.TestCase):
         self.assertEqual(again.returncode, 1)
         self.assertIn(f"VIOLATION: {violation[2][:60]}", again.stdout)
         self.assertIn("troubles: ", again.stdout)
+
+    def test_a_seed_lives_the_same_life_in_each_process(self):
+        """Also where a process goes through dictionaries in another order."""
+        plain = {name: value for name, value in os.environ.items() if name != "SWIFT_DETERMINISTIC_HASHING"}
+        for kind, count in (["--storage"], 600), (["--fleet"], 60), ([], 60):
+            with self.subTest(kind=kind):
+                said = {
+                    subprocess.run([PROGRAM, "--seeds", str(count), *kind], env=environment, capture_output=True,
+                                   text=True, check=True, timeout=600).stdout
+                    for environment in (plain, plain, plain | {"SWIFT_DETERMINISTIC_HASHING": "1"})}
+                self.assertEqual(len(said), 1, said)
 
 
 if __name__ == "__main__":

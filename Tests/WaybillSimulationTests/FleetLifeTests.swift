@@ -22,6 +22,7 @@ import WaybillSimulation
             let lives = (0..<2).map { _ in FleetLife.run(seed: seed) }
             #expect(lives[0].eventCount == lives[1].eventCount, "seed \(seed)")
             #expect(lives[0].lineCount == lives[1].lineCount, "seed \(seed)")
+            #expect(lives[0].fingerprint == lives[1].fingerprint, "seed \(seed)")
         }
     }
 }

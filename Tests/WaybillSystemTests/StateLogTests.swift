@@ -44,6 +44,22 @@ import WaybillTestSupport
         #expect(entries == ["a": "2", "c": "3"] && again == [:])
     }
 
+    @Test(arguments: 0..<UInt64(24))
+    func `changes without a sync survive the process, and a power cut once they are synced`(seed: UInt64) throws {
+        let isSynced = seed % 2 == 0
+        try self.disk.synchronizeDirectory("/")
+        var log = try StateLog(path: self.path, files: self.disk)
+        try self.rewrite(&log, [self.lines(["a": "1"])])
+        try log.appendUnsynchronized(self.lines(["b": "2"]))
+        if isSynced { try log.synchronize() }
+        log = try StateLog(path: self.path, files: self.disk)
+        #expect(log.recovery.entryCount == 2, "the process died")
+        self.disk.crash(seed: seed)
+        log = try StateLog(path: self.path, files: self.disk)
+        let entries = log.takeEntries()
+        #expect(entries == ["a": "1", "b": "2"] || !isSynced && entries == ["a": "1"])
+    }
+
     @Test func `a rewrite that ends anywhere leaves the state before it or the one after it`() throws {
         var failedCount = 0
         for call in 1...12 {

@@ -40,6 +40,8 @@ final class TailBench<Files: FileSystem> {
     /// Seals that were handed out and not answered.
     var heldSeals: [String] = []
     private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8])] = []
+    /// What was sent, whichever receiver answered and whether or not it arrived; without what was skipped.
+    private(set) var batches: [(id: String, offset: Int, bytes: [UInt8])] = []
     /// In the order in which they were first opened.
     var order: [String] = []
     /// How often a receiver was asked for a stream's position.
@@ -254,9 +256,10 @@ final class TailBench<Files: FileSystem> {
         switch read {
         case .nothing: break
         case .unpositioned:
-            let claim = self.withTail { $0.storedClaim(key) }
             // A file that was rewritten may have ended its stream, or got another id.
-            guard self.withTail({ $0.contains(key) }) else { return }
+            guard let claim = self.withTail({ $0.storedClaim(key, now) }), self.withTail({ $0.contains(key) }) else {
+                return
+            }
             if let from = claim.from { self.claimed.append(Int(from.rawValue)) }
             self.answerOpen(key, self.withTail { $0.id(of: key) }.description, claim)
         case .batch(let offset, let count, let lineCount, let isFinal):
@@ -266,6 +269,7 @@ final class TailBench<Files: FileSystem> {
             #expect((bytes.last == 0x0A) == !isFinal)
             if isFinal { self.finalUnterminatedCount += 1 }
             self.inFlight.append((key, id, offset, bytes))
+            self.batches.append((id, offset, bytes))
         case .skip(let range):
             let offset = Int(range.offset.rawValue)
             self.skipped[id, default: []].append("\(offset)+\(range.byteCount) \(range.reason.rawValue)")

@@ -8,11 +8,12 @@ struct TailFaultTests {
     private static let segment = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"
 
     /// Lives through everything; returns whether it came to the failing call.
-    private func live(failingCall: Int) throws -> Bool {
+    private func live(failingCall: Int, in fleet: String?) throws -> Bool {
         let files = FaultyFiles()
         var limits = TailLimits()
         limits.lineByteCountMax = 20
         let bench = try TailBench(files, limits: limits)
+        bench.receiver.fleet = fleet
         let checkpoint = {
             do {
                 try bench.checkpoint()
@@ -57,10 +58,10 @@ struct TailFaultTests {
         return hasFailed
     }
 
-    @Test
-    func `one failing call, whichever it is, costs time alone`() throws {
+    @Test(arguments: [nil, "7d2a40c5e9b1836f04d8fa6e21c97b53"])
+    func `one failing call, whichever it is, costs time alone`(fleet: String?) throws {
         var number = 1
-        while try live(failingCall: number) { number += 1 }
+        while try live(failingCall: number, in: fleet) { number += 1 }
         #expect(number > 200, "the life is as long as it was")
     }
 }
