@@ -30,17 +30,18 @@ extension Merger {
         var round = MergeRound(
             number: number, merger: self.setup.name, time: now, through: through, pieces: pieces.map(\.piece))
         round.erasures = erasures
+        // Until this round, or the one in its place, is known to be new.
+        self.mayHaveRevived = true
         switch try self.asking({ (store) throws(StoreError) in
             try store.create(MergeRound.key(of: number), ObjectBody(round.encoded))
         }) {
         case .created:
-            self.mayHaveRevived = true
-            try self.requireFormer(of: round)
-            self.mayHaveRevived = false
+            try self.requireFormerOnce(of: round)
             return try self.take(round)
         case .present:
             // Another merger was first, or this one's own attempt that nothing answered.
             guard let decided = try self.readRound(number) else { return .idle }
+            try self.requireFormerOnce(of: decided)
             return try self.take(decided)
         }
     }

@@ -207,7 +207,7 @@ package final class S3Store: ObjectStore {
             let outcome: AttemptOutcome
             switch self.transport.send(method, request.url, signed, body, answerByteCountMax: answerByteCountMax) {
             case .success(let answer):
-                self.learnClock(answer)
+                self.learnClock(answer, askedAt: now)
                 outcome = .answer(answer)
             case .failure(.broken(let text)): outcome = .failure(detail: "\(request.host): \(text)")
             case .failure(.body(let error)): throw error
@@ -229,9 +229,10 @@ package final class S3Store: ObjectStore {
         self.location.clock == .host ? nil : self.state.withLock { $0.clockOffset }
     }
 
-    private func learnClock(_ answer: StoreAnswer) {
+    /// - Parameter now: when the request was sent: its answer may take long, and the store says when that begins.
+    private func learnClock(_ answer: StoreAnswer, askedAt now: WallTime) {
         guard let theirs = answer.header("date").flatMap({ HTTPDate.time($0) }) else { return }
-        let offset = Duration.milliseconds(theirs.milliseconds.saturatingSum(-self.clock.wallTime().milliseconds))
+        let offset = Duration.milliseconds(theirs.milliseconds.saturatingSum(-now.milliseconds))
         self.state.withLock { $0.clockOffset = offset }
     }
 

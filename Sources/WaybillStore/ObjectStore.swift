@@ -20,7 +20,7 @@ package protocol ObjectStore: Sendable {
     func list(_ prefix: String, after: String?, isFolded: Bool) throws(StoreError) -> ObjectListing
     /// Deletes an object; an absent one is success.
     func delete(_ key: String) throws(StoreError)
-    /// By how much the store's clock is ahead of this host's, as its last answer said; `nil`: none has said it.
+    /// By how much the store's clock is ahead of this host's, at most, as its last answer said; `nil`: none has said it.
     var clockOffset: Duration? { get }
 }
 

@@ -1,3 +1,4 @@
+internal import WaybillArchive
 internal import WaybillDigest
 package import WaybillSystem
 
@@ -182,14 +183,14 @@ package enum BodyDigest {
     private static let pieceByteCount = 1 << 20
 
     package static func sha256(_ body: ObjectBody) throws(StoreError) -> PayloadDigest {
-        var hash = SHA256()
+        var hash = SHA256Digest()
         var offset = 0
         while offset < body.byteCount {
             let piece = try body.piece(offset, Self.pieceByteCount)
-            hash.update(piece)
+            piece.withUnsafeBytes { hash.update($0) }
             offset += piece.count
         }
-        return .sha256(Hexadecimal.text(hash.finish()))
+        return .sha256(hash.finish())
     }
 }
 

@@ -104,11 +104,14 @@ package struct StoreAnswer: Hashable, Sendable {
 package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
+    /// A clock that shows another year is none.
+    private static let years = 1970...2199
+
     /// Reads a date of a header, as in `Fri, 20 Nov 2026 09:15:00 GMT`.
     package static func time(_ text: String) -> WallTime? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", let month = Self.months.firstIndex(of: String(words[2])),
-            let year = Int(words[3]), let day = Int(words[1]),
+            let year = Int(words[3]), Self.years.contains(year), let day = Int(words[1]),
             let date = CalendarDay(year: year, month: month + 1, day: day)
         else { return nil }
         return WallTime(text: "\(date)T\(words[4]).000Z")

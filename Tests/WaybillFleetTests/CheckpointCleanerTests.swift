@@ -127,15 +127,28 @@ import WaybillTestSupport
         #expect(self.pieces(bench).filter { $0.hasPrefix("journal/z~") } == pieces)
     }
 
+    /// Lets a merger stand where rounds are deleted.
+    ///
+    /// - Returns: the bucket's objects when it stopped.
+    @discardableResult
+    private func leave(
+        _ away: inout Merger<FaultyFiles>, _ old: FaultyFiles, behind merger: inout Merger<FaultyFiles>,
+        _ files: FaultyFiles, _ bench: CheckpointBench
+    ) throws -> [String: [UInt8]] {
+        try self.live(bench, 1, &merger, files)
+        try bench.merge(&away, old)
+        let objects = bench.store.objects
+        try self.live(bench, 6, &merger, files)
+        _ = try bench.clean()
+        return objects
+    }
+
     @Test func `a merger behind deleted rounds creates none of them, and begins again from a checkpoint`() throws {
         let bench = CheckpointBench()
         let (files, old) = (try CheckpointBench.disk(), try CheckpointBench.disk())
         var merger = try bench.merger("m1", files)
         var away = try bench.merger("m2", old)
-        try self.live(bench, 1, &merger, files)
-        try bench.merge(&away, old)
-        try self.live(bench, 6, &merger, files)
-        _ = try bench.clean()
+        try self.leave(&away, old, behind: &merger, files, bench)
         let objects = bench.store.objects
         // Something is there that it could propose.
         try bench.receive(2)
@@ -164,10 +177,7 @@ import WaybillTestSupport
         let (files, old) = (try CheckpointBench.disk(), try CheckpointBench.disk())
         var merger = try bench.merger("m1", files)
         var away = try bench.merger("m2", old)
-        try self.live(bench, 1, &merger, files)
-        try bench.merge(&away, old)
-        try self.live(bench, 6, &merger, files)
-        _ = try bench.clean()
+        try self.leave(&away, old, behind: &merger, files, bench)
         let number = away.round + 1
         let key = MergeRound.key(of: number)
         #expect(bench.store.objects[key] == nil)
@@ -182,6 +192,31 @@ import WaybillTestSupport
         }
         #expect(bench.store.objects[key] == nil)
         #expect(again.round == away.round)
+    }
+
+    @Test func `a round that was created again without an answer is taken back`() throws {
+        let bench = CheckpointBench()
+        let (files, old) = (try CheckpointBench.disk(), try CheckpointBench.disk())
+        var merger = try bench.merger("m1", files)
+        var away = try bench.merger("m2", old)
+        let former = try self.leave(&away, old, behind: &merger, files, bench)
+        try bench.receive(2)
+        let own = MergeRound.key(of: away.round)
+        let key = MergeRound.key(of: away.round + 1)
+        #expect(bench.store.objects[own] == nil)
+        // It looks while its last round is there, and hears nothing of the next one, which it creates.
+        bench.store.place(own, former[own])
+        bench.store.setFaults { $0.verb == .create && $0.key == key ? .unanswered : nil }
+        #expect(throws: MergeFailure.self) { try bench.merge(&away, old) }
+        bench.store.setFaults(nil)
+        #expect(bench.store.objects[key] != nil)
+        bench.store.place(own, nil)
+        let error = #expect(throws: MergeFailure.self) { try bench.merge(&away, old) }
+        guard case .behind = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(bench.store.objects[key] == nil)
     }
 
     @Test func `a merger that finds a piece gone is behind, too`() throws {

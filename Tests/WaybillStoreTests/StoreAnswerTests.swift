@@ -96,6 +96,9 @@ import WaybillSystem
 
     @Test func `dates of HTTP and of XML are read; anything else is none`() {
         #expect(HTTPDate.time("Fri, 20 Nov 2026 09:15:00 GMT") == WallTime(text: "2026-11-20T09:15:00.000Z"))
+        for year in ["0001", "1969", "2200", "9999"] {
+            #expect(HTTPDate.time("Mon, 01 Jan \(year) 00:00:00 GMT") == nil, "no clock shows \(year)")
+        }
         #expect(HTTPDate.timestamp("2026-11-20T09:15:00Z") == WallTime(text: "2026-11-20T09:15:00.000Z"))
         #expect(HTTPDate.timestamp("2026-11-20T09:15:00.123456789Z") == WallTime(text: "2026-11-20T09:15:00.123Z"))
         for text in ["", "Fri, 99 Nov 2026 09:15:00 GMT", "2026-11-20", "Fri, 20 Nov 2026 09:15:00 CET", "GMT"] {
