@@ -224,18 +224,65 @@ class Memory(threading.Thread):
     def __init__(self, process):
         super().__init__(daemon=True)
         self.path = "/proc/%d/status" % process.pid
-        self.peak = 0
+        self.peak, self.is_over = 0, False
         self.start()
 
     def run(self):
-        try:
-            while True:
+        # A program that replaces itself has no peak for a moment, and begins with another memory.
+        while not self.is_over:
+            try:
                 with open(self.path) as file:
-                    line = next(line for line in file if line.startswith("VmHWM"))
-                self.peak = int(line.split()[1]) * 1024
-                time.sleep(0.01)
-        except (OSError, StopIteration):
-            return
+                    line = next((line for line in file if line.startswith("VmHWM")), None)
+            except OSError:
+                return
+            if line:
+                self.peak = max(self.peak, int(line.split()[1]) * 1024)
+            time.sleep(0.01)
+
+
+class Threads(threading.Thread):
+    """Follows the CPU seconds of a process's threads by their names; what they used since it last looked is missing."""
+
+    def __init__(self, pid, pause=0.01):
+        super().__init__(daemon=True)
+        self.folder, self.pause, self.seen = f"/proc/{pid}/task", pause, {}
+        self.start()
+
+    def run(self):
+        while tasks := self.tasks():
+            for task in tasks:
+                try:
+                    with open(f"{self.folder}/{task}/comm") as file:
+                        name = file.read().strip()
+                    with open(f"{self.folder}/{task}/schedstat") as file:
+                        self.seen[task] = (name, int(file.read().split()[0]) / 1e9)
+                except (OSError, IndexError):
+                    # It ended meanwhile.
+                    continue
+            time.sleep(self.pause)
+
+    def tasks(self):
+        try:
+            return os.listdir(self.folder)
+        except OSError:
+            return []
+
+    def seconds(self, *names):
+        """Of the threads with these names."""
+        return sum(seconds for name, seconds in list(self.seen.values()) if name in names)
+
+
+def cpu_of(pid):
+    """User and system seconds of a process so far."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_of(pid, field="VmHWM"):
+    """Its peak resident bytes, or another line of its status."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
 
 
 class Child:
@@ -264,6 +311,7 @@ class Child:
         pid, status, usage = os.wait4(self.pid, flags)
         if pid == 0:
             return False
+        self.memory.is_over = True
         self.process.returncode = os.waitstatus_to_exitcode(status)
         self.cpu_at_end = usage.ru_utime + usage.ru_stime
         return True
@@ -273,15 +321,11 @@ class Child:
         """User and system seconds so far."""
         if self.cpu_at_end is not None:
             return self.cpu_at_end
-        with open("/proc/%d/stat" % self.pid) as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_of(self.pid)
 
     @property
     def resident(self):
-        with open("/proc/%d/status" % self.pid) as file:
-            line = next(line for line in file if line.startswith("VmRSS"))
-        return int(line.split()[1]) * 1024
+        return memory_of(self.pid, "VmRSS")
 
     def wait(self, seconds, what):
         """Waits for the process to end; returns the exit code."""

@@ -1,78 +1,114 @@
 #!/usr/bin/env python3
 """Measures a fleet: what the uploader costs a receiver, how fast a merger is, how long a line takes to the bucket and to
-the merger's archive, and how both grow.
+the merger's archive, what three receivers reach beside their bucket's own limit, and how all of it grows.
 
     Tools/Benchmarks/fleet.py --directory /var/tmp --runs 3
     Tools/Benchmarks/fleet.py --quick                            tiny sizes: that it runs; the figures mean nothing
 
 Prints one JSON object per run, and at the end the table of the growth. The bucket is a process of its own with its objects
 in memory, which checks every signature (`buckets.SmallStore` of the end-to-end tests); its CPU seconds are in `bucket_cpu_s`.
+`limit` has moto and radosgw instead.
 
 - `upload`: a backlog through an agent and a receiver into the archive, without and with a bucket, in turn. MB/s of raw
-  lines until every line is in the archive; with a bucket also until the agent was told that all of it is stored. The goal
-  is a `ratio` of 0.9 and more.
-- `merge`: `waybill merge --once` of what that receiver put into the bucket: MB/s, CPU seconds, and the same of the receiver
-  in the run before, so that both stand beside each other.
-- `delay`: an app finishes one small segment after the other; from its appearance to its deletion, which `STORED` allows, and
-  from a line's `write` to the merger's archive.
-- `growth`: `merge --once` over so many receivers, streams and MiB of a piece: seconds and peak memory.
+  lines until every line is in the archive; `seconds_until_answered`: until the agent's last line was acknowledged, with a
+  bucket until it was stored, at least until the archive had all. The goal is a `ratio` of 0.9 and more.
+  The row with a bucket goes on with `waybill merge --once` of what the receiver put there. Its archive has a thread of
+  its own, so the rest of the process is merging alone: raw MB per CPU second of that (`merging_mb_per_cpu_s`) against those
+  of the receiver in the same run (`receiver_mb_per_cpu_s`), and of the receiver without its archive's thread
+  (`receiving_mb_per_cpu_s`). The goal is a `merge_ratio` of 3 and more.
+- `delay`: from a line's `write` until its agent is told that it is stored (of the agent's metrics, asked every 10 ms), and
+  until it is in the merger's archive; with pieces of one and of two seconds, the default.
+- `limit`: three agents and three receivers at once into one bucket of moto, and of radosgw where its programs are, until all
+  is stored; then plain signed PUTs of objects as large as their pieces by three processes, into another bucket of the same
+  server. Once with the usual compression and once with none, so that the bucket has to take every byte.
+- `growth`: so many receivers, streams and MiB of a piece: a receiver's rate and memory, and those of `merge --once`.
 
 Every archive is compared with the backlog; a run that lost or repeated a line has no figure.
 """
 import argparse
+import bisect
+import hashlib
+import http.client
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 
 import bench
 import standing
 import throughput
+from latency import SENT
 
 TESTS = bench.REPOSITORY / "Tests" / "EndToEndTests"
 PREFIX = "s3://events/w"
+# A merger has a thread for its archive, and one for all exports; everything else in it merges.
+PROJECTING = ("waybill-archive", "wb-exports-0")
 
 
 def serve_bucket():
-    """The process of the bucket: prints its address and serves until its input ends."""
+    """The process of the bucket: prints its address, and for each line of its input how many requests there were."""
     import buckets
     store = buckets.SmallStore()
-    store.requests = Forgetful()
+    store.requests = Counts()
     print(json.dumps({"url": store.url, "key": buckets.KEY, "secret": buckets.SECRET, "region": buckets.REGION}), flush=True)
-    sys.stdin.read()
+    for _ in sys.stdin:
+        with store.lock:
+            print(json.dumps(store.requests.of), flush=True)
 
 
-class Forgetful(list):
-    """A list of requests that keeps none."""
+class Counts:
+    """In place of a list of requests: how many there were of each method."""
 
-    def append(self, _):
-        pass
+    def __init__(self):
+        self.of = {}
+
+    def append(self, request):
+        self.of[request[0]] = self.of.get(request[0], 0) + 1
+
+
+def today():
+    """Midnight before now: a backlog that begins there is neither sealed soon nor in the future."""
+    return int(time.time() * 1000) // bench.DAY * bench.DAY
 
 
 class Fleet:
-    """A bucket and the programs around it, in one place."""
+    """A bucket and the programs around it, in one place; the bucket is another server's if there is one."""
 
-    def __init__(self, place, options):
-        self.place, self.options = place, options
+    def __init__(self, place, options, server=None, bucket="events"):
+        self.place, self.options, self.leash = place, options, None
+        self.prefix = PREFIX.replace("events", bucket)
+        told = server.told if server else self.serve()
+        self.environment = {"AWS_ACCESS_KEY_ID": told["key"], "AWS_SECRET_ACCESS_KEY": told["secret"]}
+        self.store = f"store: {{url: '{self.prefix}', endpoint: '{told['url']}', region: {told['region']}}}\n"
+        init = self.config("init", "")
+        subprocess.run(
+            [options.binary, "store", "init", "--config", init], check=True, capture_output=True,
+            env={**os.environ, **self.environment})
+
+    def serve(self):
+        place = self.place
         read, self.leash = os.pipe()
         # With the end of this script its input ends, and so does the bucket.
         with open(read, "rb") as stdin:
             self.bucket = place.start(
                 [sys.executable, pathlib.Path(__file__).resolve(), "bucket"], "bucket.log", stdin=stdin, stdout=subprocess.PIPE,
                 env={"PYTHONPATH": str(TESTS)})
-        told = json.loads(self.bucket.process.stdout.readline())
-        self.environment = {"AWS_ACCESS_KEY_ID": told["key"], "AWS_SECRET_ACCESS_KEY": told["secret"]}
-        self.store = f"store: {{url: '{PREFIX}', endpoint: '{told['url']}', region: {told['region']}}}\n"
-        init = self.config("init", "")
-        subprocess.run(
-            [options.binary, "store", "init", "--config", init], check=True, capture_output=True,
-            env={**os.environ, **self.environment})
+        return json.loads(self.bucket.process.stdout.readline())
+
+    def requests(self):
+        """How many requests the bucket got so far, by method."""
+        os.write(self.leash, b"\n")
+        return json.loads(self.bucket.process.stdout.readline())
 
     def close(self):
-        os.close(self.leash)
+        if self.leash is not None:
+            os.close(self.leash)
 
     def config(self, name, section):
         path = self.place.path(f"{name}.yaml")
@@ -80,12 +116,12 @@ class Fleet:
             file.write(self.store + section)
         return path
 
-    def receiver(self, name="a", projections="all", mebibytes=8, has_bucket=True):
+    def receiver(self, name="a", projections="all", mebibytes=8, has_bucket=True, seconds=1):
         """Starts a receiver that listens; returns it and its port."""
         port = bench.free_port()
         config = self.config(
             f"receiver-{name}", f"receiver: {{data: {self.place.path(name)}, listen: '127.0.0.1:{port}', name: {name}, "
-            f"projections: {projections}, exports: [], piece: {{seconds: 1, mib: {mebibytes}}}, stop_seconds: 600}}\n")
+            f"projections: {projections}, exports: [], piece: {{seconds: {seconds}, mib: {mebibytes}}}, stop_seconds: 600}}\n")
         if not has_bucket:
             text = pathlib.Path(config).read_text(encoding="utf-8").replace(f"projections: {projections}, ", "")
             pathlib.Path(config).write_text(text[len(self.store):], encoding="utf-8")
@@ -93,6 +129,12 @@ class Fleet:
             [self.options.binary, "receiver", "--config", config], f"receiver-{name}.log", env=self.environment)
         self.place.await_port(child, port)
         return child, port
+
+    def once(self, port, spool, state, compression=1):
+        """An agent that ends when all is acknowledged; with a bucket, when all is stored."""
+        return self.agent(
+            port, spool, state, "--name", state, "--compression", compression, "--once", "--patience", "600",
+            stdout=subprocess.PIPE)
 
     def agent(self, port, spool, state, *arguments, stdout=None):
         return self.place.start(
@@ -106,11 +148,12 @@ class Fleet:
             stdout=stdout)
 
     def merge_once(self, name):
-        """Merges what there is; returns the seconds and the process."""
+        """Merges what there is; returns the seconds, the process, its threads and its report."""
         started = time.monotonic()
         child = self.merger(name, "--once", stdout=subprocess.PIPE)
+        threads = bench.Threads(child.pid)
         report = self.place.summary(child)
-        return time.monotonic() - started, child, report
+        return time.monotonic() - started, child, threads, report
 
     def pieces(self):
         """How many pieces the bucket has, and their bytes."""
@@ -141,25 +184,25 @@ def with_fleet(options, labels, work):
 def drained(place, fleet, options, run, has_bucket):
     """A backlog until it is in the archive; with a bucket until it is there, too."""
     spool = place.folder("spool")
-    # A day that nobody seals meanwhile: today's.
-    events = bench.Events(options.seed + run, start=int(time.time() * 1000))
+    events = bench.Events(options.seed + run, start=today())
     ledger = events.backlog(spool, options.megabytes * throughput.MEGABYTE, options.segment_bytes)
     receiver, port = fleet.receiver(has_bucket=has_bucket)
+    threads = bench.Threads(receiver.pid)
     started = time.monotonic()
-    agent = fleet.agent(port, spool, "agent")
-    moment = place.settle(ledger.byte_count, "a/archive", lambda: agent.is_running and receiver.is_running, 120)
+    agent = fleet.once(port, spool, "agent")
+    moment = place.settle(ledger.byte_count, "a/archive", lambda: receiver.is_running, 120)
     if moment is None:
         raise bench.Failure("the archive does not get every byte")
     seconds = moment - started
-    bench.until(lambda: not bench.files(spool, ".ndjson"), 600, "the agent deletes what is stored")
-    stored = time.monotonic() - started
-    agent.stop()
+    place.summary(agent)
+    answered = time.monotonic() - started
     receiver.stop(600)
     measured = {
         "raw_bytes": ledger.byte_count, "lines": ledger.line_count, "seconds": round(seconds, 3),
-        "mb_per_s": throughput.rate(ledger.byte_count, seconds), "seconds_until_deleted": round(stored, 3),
-        "deleted_mb_per_s": throughput.rate(ledger.byte_count, stored),
-        **throughput.costs(ledger.byte_count, agent, receiver)}
+        "mb_per_s": throughput.rate(ledger.byte_count, seconds), "seconds_until_answered": round(answered, 3),
+        **throughput.costs(ledger.byte_count, agent, receiver),
+        "receiver_mb_per_cpu_s": throughput.rate(ledger.byte_count, receiver.cpu),
+        "receiving_mb_per_cpu_s": throughput.rate(ledger.byte_count, receiver.cpu - threads.seconds(*PROJECTING))}
     return ledger, bench.figures(ledger.compare(lines_of(place, "a")), measured)
 
 
@@ -174,11 +217,16 @@ def uploading(place, fleet, options, run):
         return measured
     measured["pieces"], measured["piece_bytes"] = fleet.pieces()
     measured["bucket_cpu_s"] = round(fleet.bucket.cpu, 2)
-    seconds, merger, report = fleet.merge_once("m")
+    seconds, merger, threads, report = fleet.merge_once("m")
     comparison = ledger.compare(lines_of(place, "m"))
+    merging = merger.cpu - threads.seconds(*PROJECTING)
     merged = {
         "merge_seconds": round(seconds, 3), "merge_mb_per_s": throughput.rate(ledger.byte_count, seconds),
         "merge_cpu_s_per_gb": round(merger.cpu / (ledger.byte_count / 1e9), 2),
+        "merge_mb_per_cpu_s": throughput.rate(ledger.byte_count, merger.cpu),
+        "merging_cpu_s": round(merging, 3), "merging_mb_per_cpu_s": throughput.rate(ledger.byte_count, merging),
+        "merging_piece_mb_per_cpu_s": throughput.rate(measured["piece_bytes"], merging),
+        "merge_thread_cpu_s": round(threads.seconds("waybill-merge"), 3),
         "merge_peak_mb": round(merger.memory.peak / 1e6, 1), "rounds": report["rounds"]}
     return bench.figures(comparison, {**measured, **merged})
 
@@ -194,11 +242,25 @@ def uploads(options):
 
 def ratio(records):
     """The median rate with a bucket against the one without; `None` unless both have figures."""
-    rates = {row: [record["mb_per_s"] for record in records if record.get("row") == row and record.get("ledger") == "clean"]
-             for row in ("receiver", "receiver-and-uploader")}
-    if not all(rates.values()):
-        return None
-    return round(statistics.median(rates["receiver-and-uploader"]) / statistics.median(rates["receiver"]), 3)
+    upload = [record for record in records if record["benchmark"] == "upload"]
+    return quotient(middle(upload, "receiver-and-uploader", "mb_per_s"), middle(upload, "receiver", "mb_per_s"))
+
+
+def merge_ratio(records):
+    """The same of raw MB per CPU second of merging alone, against those of the receiver whose pieces they are."""
+    upload = [record for record in records if record["benchmark"] == "upload"]
+    return quotient(*(
+        middle(upload, "receiver-and-uploader", key) for key in ("merging_mb_per_cpu_s", "receiver_mb_per_cpu_s")))
+
+
+def middle(records, row, key):
+    """The median of a row's clean runs; `None` without one."""
+    values = [record[key] for record in records if record.get("row") == row and record.get("ledger") == "clean"]
+    return statistics.median(values) if values else None
+
+
+def quotient(value, other):
+    return None if value is None or other is None else round(value / other, 3)
 
 
 # Delays
@@ -209,92 +271,349 @@ def share(values, part):
     return round(values[min(len(values) - 1, int(len(values) * part))], 1) if values else None
 
 
-def stored_delays(spool, options):
-    """Milliseconds from each segment's appearance to its deletion."""
-    delays, waiting, ledger = [], {}, bench.Ledger()
-    events = bench.Events(options.seed + 77, start=int(time.time() * 1000))
-    end = time.monotonic() + options.seconds
-    due = time.monotonic()
-    while time.monotonic() < end or waiting:
-        now = time.monotonic()
-        if now > end + 120:
-            raise bench.Failure("segments are not deleted")
-        if due <= now < end:
-            writer, lines = events.segment(2000)
-            path = bench.segment_path(spool, writer)
-            with open(path + ".new", "wb") as file:
-                file.write(b"".join(lines))
-            os.rename(path + ".new", path)
-            waiting[path] = time.monotonic()
-            ledger.add(lines)
-            due += 0.05
-        for path in [path for path in waiting if not os.path.exists(path)]:
-            delays.append((time.monotonic() - waiting.pop(path)) * 1000)
-        time.sleep(0.002)
-    return ledger, delays
+class Stored(threading.Thread):
+    """Asks an agent again and again how many bytes of its files it was told to be stored."""
+    METRIC = re.compile(rb"^waybill_agent_stored_bytes_total (\d+)", re.MULTILINE)
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.connection, self.is_over = http.client.HTTPConnection("127.0.0.1", port, timeout=20), False
+        self.byte_counts, self.moments = [], []
+        self.start()
+
+    def run(self):
+        while not self.is_over:
+            count = self.ask()
+            if count > self.byte_count:
+                self.byte_counts.append(count)
+                self.moments.append(time.monotonic_ns())
+            time.sleep(0.01)
+        self.connection.close()
+
+    def ask(self):
+        try:
+            self.connection.request("GET", "/metrics")
+            found = self.METRIC.search(self.connection.getresponse().read())
+            return int(found[1]) if found else 0
+        except (OSError, http.client.HTTPException):
+            # A connection serves so many requests; the next one connects again.
+            self.connection.close()
+            return 0
+
+    @property
+    def byte_count(self):
+        return self.byte_counts[-1] if self.byte_counts else 0
+
+    def end(self):
+        self.is_over = True
+        self.join(30)
 
 
-def delay(place, fleet, options):
-    spool, live = place.folder("spool"), place.folder("live")
-    receiver, port = fleet.receiver(projections="none")
+def stored_delays(lines, byte_counts, moments, skip_ns=10**9):
+    """Milliseconds from each line's time of writing to the moment when so many bytes were stored; not of the first second.
+
+    They are lines of one file, so that many bytes are those up to this line's end.
+    """
+    end, delays, first = 0, [], None
+    for line in lines:
+        end += len(line)
+        sent = int(SENT.search(line)[1])
+        first = sent if first is None else first
+        if sent >= first + skip_ns:
+            delays.append((moments[bisect.bisect_left(byte_counts, end)] - sent) / 1e6)
+    return delays
+
+
+def delay(place, fleet, options, piece_seconds):
+    live, port_of_metrics = place.folder("live"), bench.free_port()
+    receiver, port = fleet.receiver(projections="none", seconds=piece_seconds)
     merger = fleet.merger("m")
-    agents = [fleet.agent(port, spool, "agent"), fleet.agent(port, live, "agent-live", "--name", "live")]
+    # One log that does not end, so that the bytes which are stored are those up to a place in it.
+    agent = place.start(
+        [options.binary, "agent", "--state", place.path("agent"), "--to", f"127.0.0.1:{port}", "--glob", live + "/*.ndjson",
+         "--env", "prod", "--bundle", "com.example.shop", "--time-member", "ts", "--metrics", f"127.0.0.1:{port_of_metrics}"],
+        "agent.log")
+    place.await_port(agent, port_of_metrics)
     time.sleep(2)
-    ledger, delays = stored_delays(spool, options)
-    written, measured = standing.follow(
-        place, "spool", live, place.path("m/archive"), options.rate, options.seconds, [agents[1], merger], 60)
-    ledger.join(written)
+    stored = Stored(port_of_metrics)
+    asked, began = fleet.requests(), time.monotonic()
+    ledger, measured = standing.follow(
+        place, "file", live, place.path("m/archive"), options.rate, options.seconds, [receiver, merger], 60)
+    passed, requests = time.monotonic() - began, fleet.requests()
+    bench.until(lambda: stored.byte_count >= ledger.byte_count, 120, "the agent is told that all is stored")
+    stored.end()
+    with open(place.path("written"), "rb") as file:
+        delays = stored_delays(list(file), stored.byte_counts, stored.moments)
     if place.settle(ledger.byte_count, "m/archive", lambda: merger.is_running, 120) is None:
         raise bench.Failure("the merger's archive does not get every byte")
-    for child in (*agents, receiver, merger):
+    for child in (agent, receiver, merger):
         child.stop(600)
+    rates = {f"{method.lower()}s_per_s": round((count - asked.get(method, 0)) / passed, 2)
+             for method, count in requests.items()}
     return bench.figures(ledger.compare(lines_of(place, "m")), {
-        "piece_seconds": 1, "segments": len(delays), "stored_p50_ms": share(delays, 0.5), "stored_p99_ms": share(delays, 0.99),
-        "events_per_s": measured["events_per_s"], "merged_p50_ms": measured["p50_ms"], "merged_p99_ms": measured["p99_ms"],
+        "piece_seconds": piece_seconds, **rates, "lines": ledger.line_count, "lines_measured": len(delays),
+        "events_per_s": measured["events_per_s"],
+        "stored_p50_ms": share(delays, 0.5), "stored_p99_ms": share(delays, 0.99),
+        "merged_p50_ms": measured["p50_ms"], "merged_p99_ms": measured["p99_ms"],
+        "receiver_cpu_percent": measured["sender_cpu_percent"], "merger_cpu_percent": measured["receiver_cpu_percent"],
         "receiver_peak_mb": round(receiver.memory.peak / 1e6, 1), "merger_peak_mb": round(merger.memory.peak / 1e6, 1),
-        "agent_peak_mb": round(agents[1].memory.peak / 1e6, 1)})
+        "agent_peak_mb": round(agent.memory.peak / 1e6, 1)})
 
 
 def delays(options):
     for run in range(1, options.runs + 1):
-        yield with_fleet(
-            options, {"benchmark": "delay", "row": "delay", "run": run}, lambda place, fleet: delay(place, fleet, options))
+        for seconds in (1, 2):
+            yield with_fleet(
+                options, {"benchmark": "delay", "row": f"{seconds}-second-pieces", "run": run},
+                lambda place, fleet, seconds=seconds: delay(place, fleet, options, seconds))
+
+
+# What a bucket takes
+
+class Moto:
+    """moto's server as a process of a place."""
+    name = "moto"
+
+    def __init__(self, place):
+        import buckets
+        port = bench.free_port()
+        self.child = place.start([buckets.MOTO, "-H", "127.0.0.1", "-p", str(port)], "moto.log")
+        place.await_port(self.child, port)
+        self.told = {
+            "url": f"http://127.0.0.1:{port}", "key": buckets.KEY, "secret": buckets.SECRET, "region": "us-east-1"}
+
+    @property
+    def pids(self):
+        return [self.child.pid]
+
+    def close(self):
+        self.child.kill()
+
+
+class Ceph:
+    """A gateway, an OSD and a monitor: the Ceph of the end-to-end tests."""
+    name = "radosgw"
+
+    def __init__(self, place):
+        import radosgw
+        self.ceph = radosgw.Radosgw(pathlib.Path(place.folder("ceph")))
+        self.told = {"url": self.ceph.url, "key": radosgw.KEY, "secret": radosgw.SECRET, "region": "us-east-1"}
+
+    @property
+    def pids(self):
+        return [process.pid for process in self.ceph.running.values()]
+
+    def close(self):
+        self.ceph.close()
+
+
+def servers():
+    """The servers of which this machine has the programs; of the others says why not."""
+    sys.path.insert(0, str(TESTS))
+    import buckets
+    import radosgw
+    missing = {"moto": [] if buckets.MOTO.exists() else [str(buckets.MOTO)], "radosgw": radosgw.missing_programs()}
+    for server in (Moto, Ceph):
+        if missing[server.name]:
+            print(f"limit: no {server.name} here: {', '.join(missing[server.name])}", file=sys.stderr)
+        else:
+            yield server
+
+
+def signed(told, method, path, digest, fields):
+    """The headers of one request, signed."""
+    import buckets
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    fields = {"host": told["url"].partition("://")[2], "x-amz-content-sha256": digest, "x-amz-date": stamp, **fields}
+    names = sorted(fields)
+    lines = "".join(f"{name}:{fields[name]}\n" for name in names)
+    request = "\n".join([method, path, "", lines, ";".join(names), digest])
+    scope = f"{stamp[:8]}/{told['region']}/s3/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    fields["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={told['key']}/{scope},SignedHeaders={';'.join(names)},"
+        f"Signature={buckets.signature(told['secret'], stamp[:8], told['region'], text)}")
+    # moto reads a form by default, and keeps nothing of it.
+    return {**fields, "content-type": "application/octet-stream"}
+
+
+def put(connection, told, path, body, fields):
+    headers = signed(told, "PUT", path, hashlib.sha256(body).hexdigest(), fields)
+    connection.request("PUT", path, body, headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status != 200:
+        raise bench.Failure(f"PUT {path}: {answer.status} {text[:200]}")
+
+
+def make_bucket(told, bucket):
+    connection = connection_to(told)
+    put(connection, told, f"/{bucket}", b"", {})
+    connection.close()
+
+
+def connection_to(told):
+    return http.client.HTTPConnection(urllib.parse.urlsplit(told["url"]).netloc, timeout=120)
+
+
+def put_objects():
+    """A process of the floor: reads where to and how large, waits for a line, and creates one object after the other."""
+    order = json.loads(sys.stdin.readline())
+    told, connection = order["told"], connection_to(order["told"])
+    bodies = [os.urandom(size) for size in order["sizes"]]
+    connection.connect()
+    print("{}", flush=True)
+    sys.stdin.readline()
+    for number, body in enumerate(bodies):
+        put(connection, told, f"/{order['bucket']}/{order['name']}/{number:020d}", body, {"if-none-match": "*"})
+    print("{}", flush=True)
+
+
+def plain_puts(place, server, bucket, sizes):
+    """The seconds that processes take which put objects of these sizes, a list for each, and their CPU seconds."""
+    make_bucket(server.told, bucket)
+    children = [
+        place.start(
+            [sys.executable, pathlib.Path(__file__).resolve(), "puts"], "puts.log", stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, env={"PYTHONPATH": str(TESTS)})
+        for _ in sizes]
+
+    def say(child, text):
+        child.process.stdin.write(text.encode() + b"\n")
+        child.process.stdin.flush()
+
+    for name, (child, own) in enumerate(zip(children, sizes)):
+        say(child, json.dumps({"told": server.told, "bucket": bucket, "name": str(name), "sizes": own}))
+    for child in children:
+        throughput.Crowd.answer(child)
+    started = time.monotonic()
+    for child in children:
+        say(child, "")
+    for child in children:
+        throughput.Crowd.answer(child)
+    seconds = time.monotonic() - started
+    for child in children:
+        child.wait(60, "the end of a process that puts objects")
+        child.process.stdin.close()
+        child.process.stdout.close()
+    return seconds, sum(child.cpu for child in children)
+
+
+def limited(place, server, options, bucket, compression):
+    """Three receivers and their agents until everything is stored, the ledger by a merger, and then the floor."""
+    make_bucket(server.told, bucket)
+    fleet, ledger, parts = Fleet(place, options, server, bucket), bench.Ledger(), []
+    for number in range(3):
+        spool = place.folder(f"spool-{number}")
+        events = bench.Events(options.seed + number, start=today())
+        ledger.join(events.backlog(spool, options.megabytes * throughput.MEGABYTE // 3, options.segment_bytes))
+        parts.append((spool, *fleet.receiver(f"r{number}", "none")))
+    before = [bench.cpu_of(pid) for pid in server.pids]
+    started = time.monotonic()
+    agents = [
+        fleet.once(port, spool, f"agent-{number}", compression) for number, (spool, _, port) in enumerate(parts)]
+    for agent in agents:
+        place.summary(agent)
+    seconds = time.monotonic() - started
+    bucket_cpu = sum(bench.cpu_of(pid) - was for pid, was in zip(server.pids, before))
+    receivers = [receiver for _, receiver, _ in parts]
+    for receiver in receivers:
+        receiver.stop(600)
+    sizes = [piece_sizes(server.told, bucket, f"w/journal/r{number}~") for number in range(3)]
+    floor, floor_cpu = plain_puts(place, server, bucket + "-floor", sizes)
+    fleet.merge_once("m")
+    byte_count, pieces = sum(map(sum, sizes)), sum(map(len, sizes))
+    return bench.figures(ledger.compare(lines_of(place, "m")), {
+        "receivers": 3, "compression": compression, "raw_bytes": ledger.byte_count, "lines": ledger.line_count,
+        "seconds": round(seconds, 3), "mb_per_s": throughput.rate(ledger.byte_count, seconds),
+        "pieces": pieces, "piece_bytes": byte_count, "piece_mb_per_s": throughput.rate(byte_count, seconds),
+        "puts_per_s": round(pieces / seconds, 1), "floor_seconds": round(floor, 3),
+        "floor_mb_per_s": throughput.rate(byte_count, floor), "floor_puts_per_s": round(pieces / floor, 1),
+        "of_floor": round(floor / seconds, 3), "agents_cpu_s": round(sum(child.cpu for child in agents), 2),
+        "receivers_cpu_s": round(sum(child.cpu for child in receivers), 2), "bucket_cpu_s": round(bucket_cpu, 2),
+        "floor_cpu_s": round(floor_cpu, 2),
+        "agent_peak_mb": round(max(child.memory.peak for child in agents) / 1e6, 1),
+        "receiver_peak_mb": round(max(child.memory.peak for child in receivers) / 1e6, 1),
+        "bucket_peak_mb": round(sum(map(bench.memory_of, server.pids)) / 1e6, 1)})
+
+
+def piece_sizes(told, bucket, prefix):
+    """The bytes of each object below a prefix, in order."""
+    from bucket_requests import BucketRequests
+    keys = BucketRequests(told["url"], bucket, told["key"], told["secret"], told["region"]).keys(prefix)
+    connection, sizes = connection_to(told), []
+    for path in [f"/{bucket}/{key}" for key in keys]:
+        connection.request("HEAD", path, headers=signed(told, "HEAD", path, hashlib.sha256().hexdigest(), {}))
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise bench.Failure(f"HEAD {path}: {answer.status}")
+        sizes.append(int(answer.headers["content-length"]))
+    connection.close()
+    return sizes
+
+
+def limits(options):
+    """Each server's own runs in turn; it is started once for all of them."""
+    for kind in servers():
+        with bench.Workplace(options, "limit-" + kind.name) as home:
+            server = kind(home)
+            try:
+                for run in range(1, options.runs + 1):
+                    for compression, end in ((1, ""), (0, "-uncompressed")):
+                        bucket = f"run-{run}{end}"
+                        yield bench.attempt(
+                            options, {"benchmark": "limit", "row": kind.name + end, "run": run},
+                            lambda place, bucket=bucket, compression=compression: limited(
+                                place, server, options, bucket, compression))
+            finally:
+                server.close()
 
 
 # Growth
 
-def grown(place, fleet, options, receivers, streams, mebibytes):
+def grown(place, fleet, options, receivers, streams, mebibytes, compression):
     """So many receivers get so many streams in all; then a merger reads what they left."""
     byte_count = options.megabytes * throughput.MEGABYTE // 2
-    ledger = bench.Ledger()
+    ledger, seconds, cpu, peak = bench.Ledger(), 0, 0, 0
     for number in range(receivers):
         spool = place.folder(f"spool-{number}")
-        events = bench.Events(options.seed + number, start=int(time.time() * 1000))
+        events = bench.Events(options.seed + number, start=today())
         ledger.join(events.backlog(spool, byte_count // receivers, max(500, byte_count // streams)))
         receiver, port = fleet.receiver(f"r{number}", "none", mebibytes)
-        agent = fleet.agent(port, spool, f"agent-{number}")
-        bench.until(lambda spool=spool: not bench.files(spool, ".ndjson"), 900, "the agent deletes what is stored")
-        agent.stop()
+        started = time.monotonic()
+        place.summary(fleet.once(port, spool, f"agent-{number}", compression))
+        seconds += time.monotonic() - started
         receiver.stop(600)
+        cpu, peak = cpu + receiver.cpu, max(peak, receiver.memory.peak)
     pieces, piece_bytes = fleet.pieces()
-    seconds, merger, report = fleet.merge_once("m")
+    merge_seconds, merger, threads, report = fleet.merge_once("m")
     return bench.figures(ledger.compare(lines_of(place, "m")), {
-        "receivers": receivers, "streams": streams, "piece_mib": mebibytes, "pieces": pieces, "piece_bytes": piece_bytes,
-        "merge_seconds": round(seconds, 3), "merge_mb_per_s": throughput.rate(ledger.byte_count, seconds),
+        "receivers": receivers, "streams": streams, "piece_mib": mebibytes, "compression": compression,
+        "raw_bytes": ledger.byte_count, "pieces": pieces, "piece_bytes": piece_bytes,
+        "stored_mb_per_s": throughput.rate(ledger.byte_count, seconds),
+        "receiver_cpu_s_per_gb": round(cpu / ledger.byte_count * 1e9, 2), "receiver_peak_mb": round(peak / 1e6, 1),
+        "merge_seconds": round(merge_seconds, 3), "merge_mb_per_s": throughput.rate(ledger.byte_count, merge_seconds),
+        "merge_cpu_s_per_gb": round(merger.cpu / ledger.byte_count * 1e9, 2),
+        "merging_cpu_s": round(merger.cpu - threads.seconds(*PROJECTING), 3),
         "merge_peak_mb": round(merger.memory.peak / 1e6, 1), "rounds": report["rounds"]})
 
 
 def growths(options):
-    for receivers, streams, mebibytes in options.growth:
-        yield with_fleet(
-            options,
-            {"benchmark": "growth", "row": f"{receivers}-receivers-{streams}-streams-{mebibytes}-mib", "run": 1},
-            lambda place, fleet, sizes=(receivers, streams, mebibytes): grown(place, fleet, options, *sizes))
+    for run in range(1, options.runs + 1):
+        for sizes in options.growth:
+            receivers, streams, mebibytes, compression = sizes
+            row = f"{receivers}-receivers-{streams}-streams-{mebibytes}-mib"
+            yield with_fleet(
+                options,
+                {"benchmark": "growth", "row": row + ("" if compression else "-uncompressed"), "run": run},
+                lambda place, fleet, sizes=sizes: grown(place, fleet, options, *sizes))
 
 
 GROWTH_COLUMNS = [
-    ("receivers", "Receivers"), ("streams", "Streams"), ("pieces", "Pieces"), ("merge_mb_per_s", "MB/s"),
-    ("merge_peak_mb", "Peak memory, MB")]
+    ("receivers", "Receivers"), ("streams", "Streams"), ("piece_mib", "MiB of a piece"), ("pieces", "Pieces"),
+    ("stored_mb_per_s", "Stored, MB/s"), ("receiver_peak_mb", "Receiver, peak MB"), ("merge_mb_per_s", "Merged, MB/s"),
+    ("merge_peak_mb", "Merger, peak MB")]
 
 
 def growth_table(records):
@@ -303,12 +622,13 @@ def growth_table(records):
     for record in records:
         if record.get("benchmark") == "growth":
             clean = record.get("ledger") == "clean"
-            cells = [str(record[key]) for key, _ in GROWTH_COLUMNS] if clean else [record["row"], "no figure", "", "", ""]
+            cells = [str(record[key]) for key, _ in GROWTH_COLUMNS] if clean else [record["row"], "no figure"]
+            cells += [""] * (len(GROWTH_COLUMNS) - len(cells))
             rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-BENCHMARKS = {"upload": uploads, "delay": delays, "growth": growths}
+BENCHMARKS = {"upload": uploads, "delay": delays, "limit": limits, "growth": growths}
 
 
 def arguments(words):
@@ -317,7 +637,7 @@ def arguments(words):
     parser.add_argument("--runs", type=int)
     parser.add_argument("--seconds", type=int, help="of each part of delay (default: 30)")
     parser.add_argument("--rate", type=int, default=2000, help="events per second in delay (default: %(default)s)")
-    parser.add_argument("--only", help="upload, delay, growth; separated by commas")
+    parser.add_argument("--only", help="upload, delay, limit, growth; separated by commas")
     parser.add_argument("--quick", action="store_true", help="tiny sizes to check that everything runs")
     options = parser.parse_args(words)
     for name, usual, tiny in (("megabytes", 512, 4), ("runs", 3, 1), ("seconds", 30, 2)):
@@ -325,8 +645,10 @@ def arguments(words):
             setattr(options, name, tiny if options.quick else usual)
     options.rate = 200 if options.quick else options.rate
     options.segment_bytes = (1 if options.quick else 8) << 20
-    options.growth = [(1, 10, 8), (2, 10, 8), (1, 100, 1)] if options.quick else [
-        (1, 100, 8), (2, 100, 8), (4, 100, 8), (1, 1_000, 8), (1, 10_000, 8), (1, 100, 1)]
+    # Receivers, streams, MiB of a piece, compression.
+    options.growth = [(1, 10, 8, 1), (2, 10, 8, 1), (1, 100, 1, 0)] if options.quick else [
+        (1, 100, 8, 1), (2, 100, 8, 1), (4, 100, 8, 1), (8, 100, 8, 1), (1, 1_000, 8, 1), (1, 10_000, 8, 1),
+        (1, 100, 8, 0), (1, 100, 4, 0), (1, 100, 2, 0), (1, 100, 1, 0)]
     options.names = options.only.split(",") if options.only else list(BENCHMARKS)
     for name in options.names:
         if name not in BENCHMARKS:
@@ -337,16 +659,20 @@ def arguments(words):
 def main():
     if sys.argv[1:] == ["bucket"]:
         return serve_bucket()
+    if sys.argv[1:] == ["puts"]:
+        return put_objects()
     options = arguments(sys.argv[1:])
     bench.raise_file_limit()
     bench.end_on_signal()
     records = []
     for name in options.names:
         for record in BENCHMARKS[name](options):
+            record = {**record, "revision": bench.revision(), "machine": bench.machine(options.directory)}
             records.append(record)
             print(json.dumps(record), flush=True)
     if "upload" in options.names:
         print(json.dumps({"benchmark": "upload", "ratio": ratio(records), "goal": 0.9}), flush=True)
+        print(json.dumps({"benchmark": "merge", "ratio": merge_ratio(records), "goal": 3}), flush=True)
     if "growth" in options.names:
         print(growth_table(records))
     if any(record.get("ledger") != "clean" for record in records):

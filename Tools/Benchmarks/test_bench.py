@@ -13,12 +13,15 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import zlib
 
 import bench
 import crowd
 import fleet
+import fleet_tables
 import latency
 import throughput
 
@@ -262,21 +265,97 @@ class FleetTests(unittest.TestCase):
         self.assertEqual(fleet.ratio(records), 0.95)
         self.assertIsNone(fleet.ratio(records[:3]))
 
+    def test_the_ratio_of_merging_is_of_cpu_seconds(self):
+        records = [
+            {**self.record("receiver-and-uploader", 100), "merging_mb_per_cpu_s": 900, "receiver_mb_per_cpu_s": cost}
+            for cost in (200, 300, 1000)]
+        self.assertEqual(fleet.merge_ratio(records), 3)
+        self.assertIsNone(fleet.merge_ratio([{**record, "ledger": "failed"} for record in records]))
+
     def test_a_growth_without_a_figure_stands_in_the_table_as_such(self):
-        clean = {"benchmark": "growth", "row": "1", "ledger": "clean", "receivers": 1, "streams": 10, "pieces": 7,
-                 "merge_mb_per_s": 55.5, "merge_peak_mb": 40.1}
+        clean = {"benchmark": "growth", "row": "1", "ledger": "clean", "receivers": 1, "streams": 10, "piece_mib": 8, "pieces": 7,
+                 "stored_mb_per_s": 99.5, "receiver_peak_mb": 44.1, "merge_mb_per_s": 55.5, "merge_peak_mb": 40.1}
         table = fleet.growth_table([clean, {"benchmark": "growth", "row": "2", "ledger": "failed"}]).splitlines()
-        self.assertEqual(table[2:], ["| 1 | 10 | 7 | 55.5 | 40.1 |", "| 2 | no figure |  |  |  |"])
+        self.assertEqual(
+            table[2:], ["| 1 | 10 | 8 | 7 | 99.5 | 44.1 | 55.5 | 40.1 |", "| 2 | no figure |  |  |  |  |  |  |"])
+
+    def test_the_time_of_threads_is_kept_by_name_after_their_end(self):
+        def work():
+            pathlib.Path("/proc/thread-self/comm").write_text("busy")
+            end = time.thread_time() + 0.2
+            while time.thread_time() < end:
+                pass
+
+        threads = bench.Threads(os.getpid(), pause=0.001)
+        busy = threading.Thread(target=work)
+        busy.start()
+        busy.join()
+        self.assertGreater(threads.seconds("busy"), 0.1)
+        self.assertLess(threads.seconds("busy"), 0.3)
+        self.assertEqual(threads.seconds("idle"), 0)
+        threads.folder = "/proc/none/task"
+        threads.join(5)
+        self.assertFalse(threads.is_alive())
+
+    def test_a_plain_request_is_signed_as_a_bucket_checks_it(self):
+        sys.path.insert(0, str(fleet.TESTS))
+        import buckets
+        store = buckets.SmallStore()
+        self.addCleanup(store.close)
+        told = {"url": store.url, "key": buckets.KEY, "secret": buckets.SECRET, "region": buckets.REGION}
+        connection = fleet.connection_to(told)
+        self.addCleanup(connection.close)
+        fleet.put(connection, told, "/events/w/journal/a~0/1", b"bytes", {"if-none-match": "*"})
+        fleet.put(connection, told, "/events/w/journal/a~0/2", b"more bytes", {"if-none-match": "*"})
+        self.assertEqual(fleet.piece_sizes(told, "events", "w/journal/a~"), [5, 10])
+        with self.assertRaises(bench.Failure):
+            fleet.put(connection, told, "/events/w/journal/a~0/1", b"others", {"if-none-match": "*"})
+        with self.assertRaises(bench.Failure):
+            fleet.put(connection, {**told, "secret": "another"}, "/events/x", b"", {})
 
     def test_shares_are_of_the_sorted_values(self):
         self.assertEqual([fleet.share([3, 1, 2, 4], part) for part in (0, 0.5, 0.99)], [1, 3, 4])
         self.assertIsNone(fleet.share([], 0.5))
 
+    def test_a_line_is_stored_when_its_last_byte_is(self):
+        lines = [b'{"data":{"n":%d,"sent":%d}}\n' % (number, number * 10**9) for number in range(4)]
+        ends = [sum(map(len, lines[:count])) for count in range(1, 5)]
+        moments = [int(second * 1e9) for second in (5, 7)]
+        # The first second is left out; the third line is not stored while its last byte is missing.
+        self.assertEqual(fleet.stored_delays(lines, [ends[2] - 1, ends[3]], moments), [4000, 5000, 4000])
+
     def test_quick_sizes_are_tiny_and_options_go_before_them(self):
         quick, usual = fleet.arguments(["--quick"]), fleet.arguments(["--megabytes", "7", "--only", "growth"])
         self.assertLess(quick.megabytes, 10)
         self.assertEqual((usual.megabytes, usual.names), (7, ["growth"]))
-        self.assertEqual({len(sizes) for sizes in quick.growth + usual.growth}, {3})
+        self.assertEqual({len(sizes) for sizes in quick.growth + usual.growth}, {4})
+
+
+class FleetPageTests(unittest.TestCase):
+    """Documentation/fleet.md has the tables of the committed results, figure by figure."""
+    RESULTS = HERE / "results/2026-11-26-2core-epyc"
+
+    def test_the_page_has_the_tables_of_the_results(self):
+        page = (bench.REPOSITORY / "Documentation/fleet.md").read_text(encoding="utf-8")
+        for name, text in fleet_tables.render(self.RESULTS).items():
+            self.assertIn(text, page, f"{name}: as Tools/Benchmarks/fleet_tables.py {self.RESULTS.name} prints it")
+        self.assertIn(f"Tools/Benchmarks/results/{self.RESULTS.name}/fleet.png", page)
+
+    def test_the_model_follows_the_figures(self):
+        records = fleet_tables.load(self.RESULTS / "fleet.ndjson")
+
+        def fleets(cost):
+            slower = [{**record, "merge_cpu_s_per_gb": record["merge_cpu_s_per_gb"] * cost} if "merge_cpu_s_per_gb" in record
+                      else record for record in records]
+            lines = fleet_tables.Model(slower, fleet_tables.load(fleet_tables.SIZING)).lines()
+            return next(int(value) for what, value, _ in lines if what == "fleets")
+
+        self.assertGreater(fleets(4), fleets(1))
+
+    def test_a_row_without_a_clean_ledger_has_no_figure(self):
+        row = {"benchmark": "delay", "row": "1-second-pieces", "run": 1, "stored_p50_ms": 5.0, "lost": 1, "twice": 0, "alien": 0}
+        self.assertNotIn("5", fleet_tables.delays([{**row, "ledger": "failed"}]).splitlines()[-1])
+        self.assertIn("5", fleet_tables.delays([{**row, "ledger": "clean"}]).splitlines()[-1])
 
 
 class RateTests(unittest.TestCase):
