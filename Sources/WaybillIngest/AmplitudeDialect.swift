@@ -12,74 +12,59 @@ struct AmplitudeDialect: ~Copyable {
     /// Members that a line has a place for.
     private static let mapped: [StaticString] = [
         "event_type", "event_properties", "user_properties", "user_id", "device_id", "time", "insert_id", "app_version",
-        "os_name", "os_version", "device_model", "language", "ip", "session_id", "user_agent", "platform",
+        "os_name", "os_version", "device_model", "language", "ip", "user_agent",
     ]
 
     mutating func read(into batch: inout IngestBatch) {
-        let uploadedAt = self.uploadedAt()
-        guard let list = self.tape.value("events", in: 0), self.tape.tape[list].kind == .array else {
-            batch.faults.append(.init(reason: .unknownType, range: self.tape.range(of: 0)))
-            return
+        let uploadedAt = self.tape.sendingTime("client_upload_time", in: 0)
+        guard let list = self.tape.list("events") else {
+            return batch.event(at: self.tape.range(of: 0)) { (_) throws(IngestFault) in throw .unknownType }
         }
         for event in self.tape.elements(of: list) {
-            guard self.tape.tape[event].kind == .object else {
-                batch.faults.append(.init(reason: .notAnObject, range: self.tape.range(of: event)))
-                continue
+            batch.event(at: self.tape.range(of: event)) { (batch) throws(IngestFault) in
+                if let fault = self.tape.fault(of: event) { throw fault }
+                let draft = try self.draft(event, uploadedAt)
+                try batch.add(draft, self.tape.tape, self.context.source)
+                guard draft.kind != .user, let properties = try self.userProperties(of: event) else { return }
+                var person = LineDraft(
+                    id: self.context.derivedID("traits \(draft.id.text)"), time: draft.time, kind: .user,
+                    name: .fixed("set_user"))
+                person.clientTime = draft.clientTime
+                person.user = draft.user
+                person.anonymous = draft.anonymous
+                try self.operate(&person, properties)
+                try batch.add(person, isAddition: true, self.tape.tape, self.context.source)
             }
-            self.read(event, uploadedAt, into: &batch)
         }
     }
 
-    private func uploadedAt() -> Int64? {
-        do throws(IngestFault) {
-            return try self.tape.time("client_upload_time", in: 0)
-        } catch {
-            return nil
-        }
-    }
-
-    private mutating func read(_ event: Int, _ uploadedAt: Int64?, into batch: inout IngestBatch) {
-        do throws(IngestFault) {
-            let draft = try self.draft(event, uploadedAt)
-            let range = self.tape.range(of: event)
-            let count = batch.lines.count
-            batch.add(draft, range, self.tape.tape, self.context.source)
-            guard batch.lines.count > count, draft.kind != .user,
-                let properties = self.tape.object("user_properties", in: event)
-            else { return }
-            var person = LineDraft(
-                id: self.context.derivedID("traits \(draft.id.text)"), time: draft.time, kind: .user,
-                name: .fixed("set_user"))
-            person.clientTime = draft.clientTime
-            person.user = draft.user
-            person.anonymous = draft.anonymous
-            self.operate(&person, properties)
-            batch.add(person, range, self.tape.tape, self.context.source)
-        } catch {
-            batch.faults.append(.init(reason: error, range: self.tape.range(of: event)))
-        }
+    private func userProperties(of event: Int) throws(IngestFault) -> Int? {
+        try self.tape.object("user_properties", in: event, else: .badTraits)
     }
 
     private mutating func draft(_ event: Int, _ uploadedAt: Int64?) throws(IngestFault) -> LineDraft {
-        guard let name = self.tape.piece("event_type", in: event) else { throw .noName }
-        let sent = try self.tape.time("time", in: event)
-        let time = sent.map { self.context.corrected($0, sentAt: uploadedAt) }
+        let name = try self.tape.name("event_type", in: event)
+        let time = try self.tape.time("time", in: event).map { (sent) throws(IngestFault) in
+            try self.context.corrected(sent, sentAt: uploadedAt)
+        }
         var draft = LineDraft(
             id: self.context.id("insert_id", in: event, self.tape), time: time?.time ?? self.context.receivedAt,
             kind: .event, name: name)
         draft.clientTime = time?.client
-        draft.user = self.tape.identifier("user_id", in: event)
+        draft.user = try self.tape.user("user_id", in: event)
         draft.anonymous = self.tape.identifier("device_id", in: event)
         guard draft.user != nil || draft.anonymous != nil else { throw .noPerson }
         if self.tape.string("event_type", in: event) == "$identify" {
             draft.kind = .user
             draft.name = .fixed("set_user")
-            if let properties = self.tape.object("user_properties", in: event) { self.operate(&draft, properties) }
+            if let properties = try self.userProperties(of: event) { try self.operate(&draft, properties) }
         } else {
-            if let properties = self.tape.object("event_properties", in: event) {
+            if let properties = try self.tape.object("event_properties", in: event, else: .badMember) {
                 draft.fields.append(.init(object: properties))
             }
-            draft.context.append(.members(.init(object: event, without: Self.mapped)))
+            if self.tape.hasMembers(event, without: Self.mapped) {
+                draft.context.append(.members(.init(object: event, without: Self.mapped)))
+            }
         }
         self.describe(&draft, event)
         return draft
@@ -91,7 +76,7 @@ struct AmplitudeDialect: ~Copyable {
         draft.osVersion = self.tape.identifier("os_version", in: event)
         draft.model = self.tape.piece("device_model", in: event)
         draft.language = self.tape.piece("language", in: event)
-        draft.userAgent = self.tape.piece("user_agent", in: event) ?? self.context.userAgent.map { .text($0) }
+        draft.userAgent = self.tape.userAgent("user_agent", in: event, else: self.context.userAgent)
         guard let named = self.tape.string("ip", in: event), named != "$remote" else {
             draft.address = self.context.address
             return
@@ -99,23 +84,33 @@ struct AmplitudeDialect: ~Copyable {
         draft.address = self.context.source.addressPolicy.apply(to: named)
     }
 
-    /// `$set`, `$setOnce`, `$add` and `$unset`; properties without an operation are set.
-    private func operate(_ draft: inout LineDraft, _ properties: Int) {
-        draft.traitsOnce = self.tape.object("$setOnce", in: properties).map { .init(object: $0) }
-        draft.traitsAdd = self.tape.object("$add", in: properties).map { .init(object: $0) }
-        if let unset = self.tape.object("$unset", in: properties) {
-            var walk = self.tape.tape.members(of: unset)
-            while let (key, _) = walk.next(in: self.tape.tape) { draft.traitsUnset.append(key) }
-        }
+    /// Takes `$set`, `$setOnce`, `$add` and `$unset`.
+    ///
+    /// Properties without an operation are set; operations on lists are left out.
+    private func operate(_ draft: inout LineDraft, _ properties: Int) throws(IngestFault) {
         if let set = self.tape.object("$set", in: properties) {
             draft.traits = .init(object: set)
         } else {
-            draft.traits = .init(
-                object: properties,
-                without: [
-                    "$setOnce", "$add", "$unset", "$append", "$prepend", "$preInsert", "$postInsert", "$remove",
-                    "$clearAll",
-                ])
+            draft.traits = .init(object: properties, without: Self.operations)
+        }
+        draft.traitsOnce = self.tape.object("$setOnce", in: properties).map { .init(object: $0, isWithoutNull: true) }
+        if let add = self.tape.object("$add", in: properties) {
+            var walk = self.tape.tape.members(of: add)
+            while let (_, value) = walk.next(in: self.tape.tape) {
+                guard self.tape.tape[value].kind == .number else { throw .badTraits }
+            }
+            draft.traitsAdd = .init(object: add)
+        }
+        if let unset = self.tape.object("$unset", in: properties) {
+            var walk = self.tape.tape.members(of: unset)
+            var names: [Int] = []
+            while let (key, _) = walk.next(in: self.tape.tape) { names.append(key) }
+            self.tape.unset(names, of: &draft)
         }
     }
+
+    private static let operations: [StaticString] = [
+        "$set", "$setOnce", "$add", "$unset", "$append", "$prepend", "$preInsert", "$postInsert", "$remove",
+        "$clearAll",
+    ]
 }

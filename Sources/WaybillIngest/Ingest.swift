@@ -11,11 +11,12 @@ package import WaybillSystem
 /// Life of one event: its request's key names an app and an environment → the dialect finds the events in the body, as
 /// positions in it → each gets an id that is the same at every retry, and a time that the sender's clock does not spoil →
 /// its line is written, without a number, into the batch's buffer; an event that cannot be a line is a fault, and the
-/// others go on → the store gives each line its number.
+/// others go on → the store gives each line its number. An event whose properties set traits makes a second line, its
+/// addition; all lines of an event are there, or none and a fault.
 ///
-/// Memory: a body, its tape (16 bytes for each value), and its lines; all are given back with the request.
+/// Memory: a body twice, its tape (16 bytes for each value), and its lines; all are given back with the request.
 ///
-/// - SeeAlso: `Documentation/ingest.md`.
+/// - SeeAlso: `Documentation/ingest.md`; requests with their lines and faults in `Protocol/vectors/ingest/`.
 package enum IngestLimits {
     /// A body as it arrives, and after it was inflated.
     package static let bodyByteCountMax = 4 << 20
@@ -27,6 +28,20 @@ package enum IngestLimits {
     package static let eventCountMax = 20_000
     /// A correction of clocks that is smaller is noise of the network.
     package static let clockDifferenceMin: Int64 = 2_000
+    /// The times that an archive has a day for, 2000-01-01 to 2099-12-31, milliseconds since 1970.
+    package static let times: ClosedRange<Int64> = 946_684_800_000...4_102_444_799_999
+    /// An event's name, a user's id, and how a browser names itself (`Protocol/event.schema.json`).
+    package static let nameByteCountMax = 255
+    package static let userByteCountMax = 256
+    package static let userAgentByteCountMax = 512
+
+    /// A browser's name for itself, cut between two characters.
+    package static func userAgent(_ text: String) -> String {
+        guard text.utf8.count > Self.userAgentByteCountMax else { return text }
+        var end = text.utf8.index(text.utf8.startIndex, offsetBy: Self.userAgentByteCountMax)
+        while end.samePosition(in: text.unicodeScalars) == nil { end = text.utf8.index(before: end) }
+        return String(text[..<end])
+    }
 }
 
 /// How a request's body is to be read.
@@ -45,6 +60,8 @@ package struct IngestSource: Hashable, Sendable {
     package var environment: DeploymentEnvironment
     package var dialects: Set<Dialect>
     package var addressPolicy: AddressPolicy
+    /// The most bytes of a day's faulty events that are kept.
+    package var quarantineByteCountMax = 32 << 20
 
     package init(
         key: String, bundle: String, environment: DeploymentEnvironment, dialects: Set<Dialect> = Set(Dialect.allCases),
@@ -76,6 +93,8 @@ package enum IngestFault: String, Error, Hashable, Sendable, CaseIterable {
     case unknownType = "unknown-type"
     case badTime = "bad-time"
     case badTraits = "bad-traits"
+    /// A member that the schema of events does not allow, such as a name of more than 255 bytes.
+    case badMember = "bad-member"
     /// Longer than a line may be.
     case tooLong = "too-long"
 }
@@ -89,12 +108,21 @@ package struct IngestBatch: ~Copyable {
 
     package init() {}
 
-    /// Makes faults point into a body that was read behind a prefix.
-    mutating func moveFaults(by byteCount: Int, within end: Int) {
-        self.faults = self.faults.map { fault in
-            let start = min(end, max(0, fault.range.lowerBound - byteCount))
-            let end = min(end, max(start, fault.range.upperBound - byteCount))
-            return IngestedEvents.Fault(reason: fault.reason, range: start..<end)
+    /// Whether it has more events than a request may have.
+    var isTooLarge: Bool { self.lines.count + self.faults.count > IngestLimits.eventCountMax }
+
+    /// Reads one event: all of its lines, or one fault.
+    mutating func event(
+        at range: Range<Int>, _ read: (inout IngestBatch) throws(IngestFault) -> Void
+    ) {
+        let mark = self.json.mark
+        let lineCount = self.lines.count
+        do throws(IngestFault) {
+            try read(&self)
+        } catch {
+            self.json.rewind(to: mark)
+            self.lines.removeSubrange(lineCount...)
+            self.faults.append(.init(reason: error, range: range))
         }
     }
 
@@ -109,6 +137,8 @@ package struct IngestedEvents: Sendable {
         package let id: UniqueID
         /// The line in ``IngestedEvents/bytes`` from behind its number, with its LF.
         package let range: Range<Int>
+        /// Whether it is the user event that another event's properties make.
+        package let isAddition: Bool
     }
 
     package struct Fault: Hashable, Sendable {
@@ -121,14 +151,23 @@ package struct IngestedEvents: Sendable {
     package let lines: [Line]
     package let faults: [Fault]
 
-    /// Appends `{"v":1,"id":…,"writer":…,"seq":` and the rest of a line.
-    package func append(_ line: Line, number: UInt64, writer: String, to buffer: inout ByteBuilder) {
+    /// Appends `{"v":1,"id":…,"writer":…,"seq":…,"via":…` and the rest of a line.
+    ///
+    /// - Parameter dialect: what the event was sent as, which the line says; `nil`: it does not.
+    package func append(
+        _ line: Line, number: UInt64, writer: String, via dialect: Dialect? = nil, to buffer: inout ByteBuilder
+    ) {
         buffer.append("{\"v\":1,\"id\":\"")
         buffer.append(line.id.text)
         buffer.append("\",\"writer\":\"")
         buffer.append(writer)
         buffer.append("\",\"seq\":")
         buffer.append(decimal: number)
+        if let dialect {
+            buffer.append(",\"via\":\"")
+            buffer.append(dialect.rawValue)
+            buffer.append("\"")
+        }
         self.bytes[line.range].withUnsafeBytes { buffer.append($0) }
     }
 }

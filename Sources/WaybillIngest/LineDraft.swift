@@ -24,6 +24,7 @@ struct LineDraft {
     struct Members {
         let object: Int
         var without: [StaticString] = []
+        var isWithoutNull = false
     }
 
     var id: UniqueID
@@ -77,7 +78,7 @@ struct LineDraft {
 }
 
 extension JSONWriter {
-    fileprivate mutating func value(_ piece: Piece, _ tape: borrowing JSONTape) {
+    mutating func value(_ piece: Piece, _ tape: borrowing JSONTape) {
         switch piece {
         case .entry(let index): self.string(plain: tape.bytes(of: index))
         case .fixed(let text): self.string(text)
@@ -100,19 +101,23 @@ extension JSONWriter {
     }
 
     /// Writes an object's members into the open object.
-    fileprivate mutating func members(_ members: LineDraft.Members, _ tape: borrowing JSONTape) {
+    fileprivate mutating func members(
+        _ members: LineDraft.Members, except others: [StaticString] = [], _ tape: borrowing JSONTape
+    ) {
         var walk = tape.members(of: members.object)
         while let (key, value) = walk.next(in: tape) {
             let name = tape.bytes(of: key)
             let isEscaped = tape[key].traits.contains(.hasEscapes)
+            if members.isWithoutNull, tape[value].kind == .null { continue }
             if members.without.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) }) { continue }
+            if others.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) }) { continue }
             self.key(plain: name)
             self.element(value, tape)
         }
     }
 
     /// Writes a value as it stands in the request, on one line.
-    fileprivate mutating func element(_ index: Int, _ tape: borrowing JSONTape) {
+    mutating func element(_ index: Int, _ tape: borrowing JSONTape) {
         let bytes = tape.bytes(of: index)
         if tape[index].kind == .string {
             self.string(plain: bytes)
@@ -127,218 +132,123 @@ extension JSONWriter {
 }
 
 extension IngestBatch {
-    /// Writes an event's line; a line that is too long is a fault.
+    /// Writes an event's line.
     ///
-    /// - Parameter event: the event in the body.
-    mutating func add(_ draft: LineDraft, _ event: Range<Int>, _ tape: borrowing JSONTape, _ source: IngestSource) {
-        let mark = self.json.mark
-        let start = self.json.output.count
-        self.json.needsComma = true
-        self.json.member("ts", time: draft.time)
-        self.json.member("kind", draft.kind.rawValue)
-        self.json.member("name", draft.name, tape)
-        self.json.member("screen", draft.screen, tape)
-        self.json.member("prev", draft.previousScreen, tape)
-        self.json.member("session", draft.session, tape)
-        self.json.member("user", draft.user, tape)
-        self.json.member("anon", draft.anonymous, tape)
-        self.addTraits(draft, tape)
-        self.json.member("app", draft.app, tape)
-        self.json.member("build", draft.build, tape)
-        self.json.member("bundle", source.bundle)
-        self.json.member("os", draft.os, tape)
-        self.json.member("os_version", draft.osVersion, tape)
-        self.json.member("model", draft.model, tape)
-        self.json.member("lang", draft.language, tape)
-        self.json.member("user_agent", draft.userAgent, tape)
-        self.json.member("env", source.environment.rawValue)
-        self.addData(draft, tape)
-        if let providers = draft.providers {
-            self.json.member("providers", array: providers) { $0.string($1) }
+    /// - Parameter isAddition: whether it is the user event that another event's properties make.
+    /// - Throws: ``IngestFault/tooLong``; the line is not there then.
+    mutating func add(
+        _ draft: LineDraft, isAddition: Bool = false, _ tape: borrowing JSONTape, _ source: IngestSource
+    ) throws(IngestFault) {
+        try self.addLine(draft.id, isAddition: isAddition, at: draft.time) { json in
+            json.member("kind", draft.kind.rawValue)
+            json.member("name", draft.name, tape)
+            json.member("screen", draft.screen, tape)
+            json.member("prev", draft.previousScreen, tape)
+            json.member("session", draft.session, tape)
+            json.member("user", draft.user, tape)
+            json.member("anon", draft.anonymous, tape)
+            json.traits(draft, tape)
+            json.member("app", draft.app, tape)
+            json.member("build", draft.build, tape)
+            json.member("bundle", source.bundle)
+            json.member("os", draft.os, tape)
+            json.member("os_version", draft.osVersion, tape)
+            json.member("model", draft.model, tape)
+            json.member("lang", draft.language, tape)
+            json.member("user_agent", draft.userAgent, tape)
+            json.member("env", source.environment.rawValue)
+            json.data(draft, tape)
+            json.providers(draft)
+            if let time = draft.clientTime { json.member("ts_client", time: time) }
         }
-        if !draft.skippedProviders.isEmpty {
-            self.json.member("overrides") { json in
-                for provider in draft.skippedProviders {
-                    json.key(text: provider)
-                    json.verbatim("{\"skip\":true}")
-                }
-            }
-        }
-        if let time = draft.clientTime { self.json.member("ts_client", time: time) }
-        self.finish(draft.id, start, mark, event)
     }
 
-    /// Writes the line of one of Waybill's own events.
-    mutating func add(
-        own id: UniqueID, at time: Int64, _ name: Piece, _ rest: LineDraft.Members, _ event: Range<Int>,
-        _ tape: borrowing JSONTape, _ source: IngestSource
-    ) {
+    /// Writes a line from `ts` on.
+    ///
+    /// - Throws: ``IngestFault/tooLong``; the line is not there then.
+    mutating func addLine(
+        _ id: UniqueID, isAddition: Bool = false, at time: Int64, _ write: (inout JSONWriter) -> Void
+    ) throws(IngestFault) {
         let mark = self.json.mark
         let start = self.json.output.count
         self.json.needsComma = true
         self.json.member("ts", time: time)
-        self.json.member("name", name, tape)
-        self.json.members(rest, tape)
-        self.json.member("bundle", source.bundle)
-        self.json.member("env", source.environment.rawValue)
-        self.finish(id, start, mark, event)
-    }
-
-    private mutating func finish(_ id: UniqueID, _ start: Int, _ mark: JSONWriter.Mark, _ event: Range<Int>) {
+        write(&self.json)
         self.json.output.append("}\n")
         let range = start..<self.json.output.count
         guard range.count + IngestLimits.lineHeadByteCount <= IngestLimits.lineByteCountMax else {
             self.json.rewind(to: mark)
-            self.faults.append(.init(reason: .tooLong, range: event))
-            return
+            throw .tooLong
         }
-        self.lines.append(.init(id: id, range: range))
-    }
-
-    private mutating func addTraits(_ draft: LineDraft, _ tape: borrowing JSONTape) {
-        guard draft.kind == .user else { return }
-        self.json.key("traits")
-        self.json.beginObject()
-        if let traits = draft.traits { self.json.members(traits, tape) }
-        for name in draft.traitsUnset {
-            self.json.key(plain: tape.bytes(of: name))
-            self.json.null()
-        }
-        self.json.endObject()
-        self.addObject("traits_once", draft.traitsOnce, tape)
-        self.addObject("traits_add", draft.traitsAdd, tape)
-    }
-
-    private mutating func addObject(
-        _ name: StaticString, _ members: LineDraft.Members?, _ tape: borrowing JSONTape
-    ) {
-        guard let members else { return }
-        self.json.key(name)
-        self.json.beginObject()
-        self.json.members(members, tape)
-        self.json.endObject()
-    }
-
-    private mutating func addData(_ draft: LineDraft, _ tape: borrowing JSONTape) {
-        guard !draft.fields.isEmpty || !draft.extra.isEmpty || !draft.context.isEmpty || draft.address != nil else {
-            return
-        }
-        self.json.key("data")
-        self.json.beginObject()
-        for members in draft.fields { self.json.members(members, tape) }
-        for (name, value) in draft.extra { self.json.member(name, value, tape) }
-        if !draft.context.isEmpty || draft.address != nil {
-            self.json.key("context")
-            self.json.beginObject()
-            if let address = draft.address { self.json.member("ip", address) }
-            for item in draft.context {
-                switch item {
-                case .members(let members): self.json.members(members, tape)
-                case .object(let name, let members): self.addObject(name, members, tape)
-                }
-            }
-            self.json.endObject()
-        }
-        self.json.endObject()
+        self.lines.append(.init(id: id, range: range, isAddition: isAddition))
     }
 }
 
-/// The parts of a request that dialects ask for.
-struct EventTape: ~Copyable {
-    let tape: JSONTape
-
-    init(_ bytes: UnsafeRawBufferPointer) throws(JSONError) {
-        var tape = JSONTape()
-        try tape.parse(bytes, from: JSONText.byteOrderMarkByteCount(bytes))
-        self.tape = tape
-    }
-
-    func value(_ name: StaticString, in object: Int?) -> Int? {
-        guard let object else { return nil }
-        return self.tape.firstValue(of: name, in: object)
-    }
-
-    func object(_ name: StaticString, in object: Int?) -> Int? {
-        self.value(name, in: object).flatMap { self.tape[$0].kind == .object ? $0 : nil }
-    }
-
-    /// A string that is not empty.
-    func text(_ name: StaticString, in object: Int?) -> Int? {
-        self.value(name, in: object).flatMap { index in
-            let entry = self.tape[index]
-            return entry.kind == .string && entry.end > entry.start ? index : nil
+/// Parts of a line.
+extension JSONWriter {
+    fileprivate mutating func providers(_ draft: LineDraft) {
+        if let providers = draft.providers {
+            self.member("providers", array: providers) { $0.string($1) }
+        }
+        guard !draft.skippedProviders.isEmpty else { return }
+        self.member("overrides") { json in
+            for provider in draft.skippedProviders {
+                json.key(text: provider)
+                json.verbatim("{\"skip\":true}")
+            }
         }
     }
 
-    func piece(_ name: StaticString, in object: Int?) -> Piece? {
-        self.text(name, in: object).map { .entry($0) }
-    }
-
-    /// An id: a string that is not empty, or a number, which some libraries send.
-    func identifier(_ name: StaticString, in object: Int?) -> Piece? {
-        guard let index = self.value(name, in: object) else { return nil }
-        switch self.tape[index].kind {
-        case .string: return self.piece(name, in: object)
-        case .number: return .text(String(decoding: self.tape.bytes(of: index), as: UTF8.self))
-        default: return nil
+    fileprivate mutating func traits(_ draft: LineDraft, _ tape: borrowing JSONTape) {
+        guard draft.kind == .user else { return }
+        self.key("traits")
+        self.beginObject()
+        if let traits = draft.traits { self.members(traits, tape) }
+        for name in draft.traitsUnset {
+            self.key(plain: tape.bytes(of: name))
+            self.null()
         }
+        self.endObject()
+        self.object("traits_once", draft.traitsOnce, tape)
+        self.object("traits_add", draft.traitsAdd, tape)
     }
 
-    /// The text of an ``identifier(_:in:)``.
-    func identifierText(_ name: StaticString, in object: Int?) -> String? {
-        guard let index = self.value(name, in: object) else { return nil }
-        return switch self.tape[index].kind {
-        case .string: self.string(name, in: object)
-        case .number: String(decoding: self.tape.bytes(of: index), as: UTF8.self)
-        default: nil
+    private mutating func object(_ name: StaticString, _ members: LineDraft.Members?, _ tape: borrowing JSONTape) {
+        guard let members else { return }
+        self.key(name)
+        self.beginObject()
+        self.members(members, tape)
+        self.endObject()
+    }
+
+    /// The event's own fields go first; a field `context` of its own takes the place of the sender's.
+    fileprivate mutating func data(_ draft: LineDraft, _ tape: borrowing JSONTape) {
+        guard !draft.fields.isEmpty || !draft.extra.isEmpty || !draft.context.isEmpty || draft.address != nil else {
+            return
         }
-    }
-
-    func string(_ name: StaticString, in object: Int?) -> String? {
-        self.text(name, in: object).map { JSONText.string(self.tape.bytes(of: $0)) }
-    }
-
-    /// Whether a member is there and is `true`.
-    func isTrue(_ name: StaticString, in object: Int?) -> Bool {
-        self.value(name, in: object).map { self.tape[$0].kind == .true } ?? false
-    }
-
-    func elements(of array: Int) -> [Int] {
-        var elements: [Int] = []
-        var index = array + 1
-        let end = Int(self.tape[array].next)
-        while index < end, elements.count <= IngestLimits.eventCountMax {
-            elements.append(index)
-            index = Int(self.tape[index].next)
+        self.key("data")
+        self.beginObject()
+        var hasContext = false
+        for members in draft.fields {
+            if tape.firstValue(of: "context", in: members.object) != nil { hasContext = true }
+            self.members(members, except: draft.extra.map(\.name), tape)
         }
-        return elements
+        for (name, value) in draft.extra { self.member(name, value, tape) }
+        if !hasContext, !draft.context.isEmpty || draft.address != nil { self.context(draft, tape) }
+        self.endObject()
     }
 
-    func range(of index: Int) -> Range<Int> {
-        Int(self.tape[index].start)..<Int(self.tape[index].end)
-    }
-
-    /// A time: RFC 3339, or milliseconds since 1970.
-    ///
-    /// - Throws: ``IngestFault/badTime`` if the member is there and is no time of this century.
-    func time(_ name: StaticString, in object: Int?) throws(IngestFault) -> Int64? {
-        guard let index = self.value(name, in: object), self.tape[index].kind != .null else { return nil }
-        let bytes = self.tape.bytes(of: index)
-        let time: Int64?
-        switch self.tape[index].kind {
-        case .string: time = TimeText.parse(bytes) ?? Self.wholeNumber(bytes)
-        case .number: time = Self.wholeNumber(bytes)
-        default: time = nil
+    private mutating func context(_ draft: LineDraft, _ tape: borrowing JSONTape) {
+        self.key("context")
+        self.beginObject()
+        if let address = draft.address { self.member("ip", address) }
+        for item in draft.context {
+            switch item {
+            case .members(let members): self.members(members, tape)
+            case .object(let name, let members): self.object(name, members, tape)
+            }
         }
-        guard let time, (946_684_800_000...4_102_444_799_999).contains(time) else { throw .badTime }
-        return time
-    }
-
-    /// A number without its fraction, which some libraries send with milliseconds.
-    private static func wholeNumber(_ bytes: UnsafeRawBufferPointer) -> Int64? {
-        let digits = bytes.prefix { $0 != UInt8(ascii: ".") }
-        guard digits.count < 15 else { return nil }
-        return Int64(String(decoding: digits, as: UTF8.self))
+        self.endObject()
     }
 }
 
@@ -365,12 +275,14 @@ extension IngestContext {
     ///   - time: the sender's.
     ///   - sentAt: the sender's, when it sent; `nil`: unknown.
     ///   - isLate: whether `sentAt` may be long before the sending, so that only a clock that is ahead can be told.
+    /// - Throws: ``IngestFault/badTime`` where the time is none of this century once it is corrected.
     func corrected(
         _ time: Int64, sentAt: Int64?, isLate: Bool = false
-    ) -> (time: Int64, client: Int64?) {
+    ) throws(IngestFault) -> (time: Int64, client: Int64?) {
         guard let sentAt else { return (time, nil) }
         let difference = self.receivedAt - sentAt
         guard abs(difference) > IngestLimits.clockDifferenceMin, !isLate || difference < 0 else { return (time, nil) }
+        guard IngestLimits.times.contains(time + difference) else { throw .badTime }
         return (time + difference, time)
     }
 }

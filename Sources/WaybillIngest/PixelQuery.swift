@@ -2,7 +2,8 @@ internal import WaybillJSON
 
 /// `GET /v1/pixel.gif?key=…&event=…`: an event in the address of a picture, for mail.
 ///
-/// `event`, `id`, `user`, `anon` and `ts` have their places; other names are fields of the event, as text.
+/// `event`, `id`, `user`, `anon` and `ts` have their places; other names are fields of the event, as text. The first of a name
+/// counts, and 64 names.
 package enum PixelQuery {
     /// Names that are no fields; keys have three.
     private static let mapped = ["key", "writeKey", "api_key", "event", "id", "user", "anon", "ts"]
@@ -13,11 +14,9 @@ package enum PixelQuery {
         for pair in query.split(separator: UInt8(ascii: "&")).prefix(64) {
             let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2 else { continue }
-            fields.append(
-                (
-                    String(decoding: FormText.decode(parts[0]), as: UTF8.self),
-                    String(decoding: FormText.decode(parts[1]), as: UTF8.self)
-                ))
+            let name = String(decoding: FormText.decode(parts[0]), as: UTF8.self)
+            guard !fields.contains(where: { $0.name == name }) else { continue }
+            fields.append((name, String(decoding: FormText.decode(parts[1]), as: UTF8.self)))
         }
         func value(_ name: String) -> String? { fields.first { $0.name == name }?.value }
         return JSONWriter.object { json in

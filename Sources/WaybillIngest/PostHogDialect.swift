@@ -12,66 +12,47 @@ struct PostHogDialect: ~Copyable {
 
     /// Members that a line has a place for.
     private static let mapped: [StaticString] = [
-        "token", "distinct_id", "$device_id", "$anon_distinct_id", "$session_id", "$set", "$set_once", "$os",
-        "$os_version",
+        "token", "distinct_id", "$device_id", "$anon_distinct_id", "$set", "$set_once", "$unset", "$os", "$os_version",
         "$app_version", "$app_build", "$device_model", "$locale", "$raw_user_agent", "$ip", "$insert_id",
         "$process_person_profile", "$is_identified",
     ]
 
     mutating func read(into batch: inout IngestBatch) {
-        let sentAt = self.sentAt()
-        guard let list = self.tape.value("batch", in: 0) ?? self.tape.value("data", in: 0),
-            self.tape.tape[list].kind == .array
-        else { return self.read(0, sentAt, into: &batch) }
-        for event in self.tape.elements(of: list) {
-            guard self.tape.tape[event].kind == .object else {
-                batch.faults.append(.init(reason: .notAnObject, range: self.tape.range(of: event)))
-                continue
+        let sentAt = self.tape.sendingTime("sent_at", in: 0) ?? self.tape.sendingTime("sentAt", in: 0)
+        let list = self.tape.list("batch") ?? self.tape.list("data")
+        for event in list.map({ self.tape.elements(of: $0) }) ?? [0] {
+            batch.event(at: self.tape.range(of: event)) { (batch) throws(IngestFault) in
+                if let fault = self.tape.fault(of: event) { throw fault }
+                let draft = try self.draft(event, sentAt)
+                try batch.add(draft, self.tape.tape, self.context.source)
+                guard draft.kind != .user, let person = self.person(event, draft) else { return }
+                try batch.add(person, isAddition: true, self.tape.tape, self.context.source)
             }
-            self.read(event, sentAt, into: &batch)
-        }
-    }
-
-    private func sentAt() -> Int64? {
-        do throws(IngestFault) {
-            return try self.tape.time("sent_at", in: 0)
-        } catch {
-            return nil
-        }
-    }
-
-    private mutating func read(_ event: Int, _ sentAt: Int64?, into batch: inout IngestBatch) {
-        do throws(IngestFault) {
-            let draft = try self.draft(event, sentAt)
-            let range = self.tape.range(of: event)
-            let count = batch.lines.count
-            batch.add(draft, range, self.tape.tape, self.context.source)
-            guard batch.lines.count > count, draft.kind != .user, let person = self.person(event, draft) else { return }
-            batch.add(person, range, self.tape.tape, self.context.source)
-        } catch {
-            batch.faults.append(.init(reason: error, range: self.tape.range(of: event)))
         }
     }
 
     private mutating func draft(_ event: Int, _ sentAt: Int64?) throws(IngestFault) -> LineDraft {
-        guard let name = self.tape.piece("event", in: event) else { throw .noName }
-        let properties = self.tape.object("properties", in: event)
-        let sent = try self.tape.time("timestamp", in: event)
-        let time = sent.map { self.context.corrected($0, sentAt: sentAt) } ?? self.offset(event)
+        let name = try self.tape.name("event", in: event)
+        let properties = try self.tape.object("properties", in: event, else: .badMember)
+        let time: (time: Int64, client: Int64?)
+        if let sent = try self.tape.time("timestamp", in: event) {
+            let isTrusted = self.tape.isTrue("$ignore_sent_at", in: properties)
+            time = try self.context.corrected(sent, sentAt: isTrusted ? nil : sentAt)
+        } else {
+            time = self.offset(event)
+        }
         let hasID = self.tape.identifierText("uuid", in: event) != nil
         let id =
             hasID
             ? self.context.id("uuid", in: event, self.tape) : self.context.id("$insert_id", in: properties, self.tape)
-        var draft = LineDraft(
-            id: id, time: time.time, kind: .event, name: name)
+        var draft = LineDraft(id: id, time: time.time, kind: .event, name: name)
         draft.clientTime = time.client
         try self.identify(&draft, event, properties)
         switch self.tape.string("event", in: event) {
         case "$identify", "$set":
             draft.kind = .user
             draft.name = .fixed("set_user")
-            draft.traits = self.members("$set", event, properties)
-            draft.traitsOnce = self.members("$set_once", event, properties)
+            self.takeTraits(&draft, event, properties)
         case "$pageview", "$screen":
             draft.kind = .screen
             draft.name = .fixed("screen_view")
@@ -82,7 +63,8 @@ struct PostHogDialect: ~Copyable {
         }
         self.describe(&draft, properties)
         if draft.kind != .user, let properties {
-            draft.fields.append(.init(object: properties, without: Self.mapped))
+            let session: [StaticString] = draft.session == nil ? [] : ["$session_id"]
+            draft.fields.append(.init(object: properties, without: Self.mapped + session))
         }
         return draft
     }
@@ -110,14 +92,15 @@ struct PostHogDialect: ~Copyable {
         if identifiesNobody {
             draft.anonymous = distinct
         } else {
-            draft.user = distinct
+            draft.user = try self.tape.user("distinct_id", in: event)
+            if draft.user == nil { draft.user = try self.tape.user("distinct_id", in: properties) }
             draft.anonymous =
                 self.tape.piece("$anon_distinct_id", in: properties) ?? self.tape.piece("$device_id", in: properties)
         }
-        if let session = self.tape.text("$session_id", in: properties),
-            UniqueID(text: JSONText.string(self.tape.tape.bytes(of: session))) != nil
+        if let session = self.tape.string("$session_id", in: properties),
+            let id = UniqueID(text: session.lowercased()), id.isSession
         {
-            draft.session = .entry(session)
+            draft.session = .text(id.text)
         }
     }
 
@@ -136,27 +119,33 @@ struct PostHogDialect: ~Copyable {
         draft.build = self.tape.identifier("$app_build", in: properties)
         draft.model = self.tape.piece("$device_model", in: properties)
         draft.language = self.tape.piece("$locale", in: properties)
-        draft.userAgent =
-            self.tape.piece("$raw_user_agent", in: properties) ?? self.context.userAgent.map { .text($0) }
+        draft.userAgent = self.tape.userAgent("$raw_user_agent", in: properties, else: self.context.userAgent)
         let named = self.tape.string("$ip", in: properties)
         draft.address = named.flatMap { self.context.source.addressPolicy.apply(to: $0) } ?? self.context.address
     }
 
+    /// `$set`, `$set_once` and `$unset`, a list of names.
+    private func takeTraits(_ draft: inout LineDraft, _ event: Int, _ properties: Int?) {
+        draft.traits = self.members("$set", event, properties)
+        draft.traitsOnce = self.members("$set_once", event, properties)
+        draft.traitsOnce?.isWithoutNull = true
+        guard let unset = self.tape.value("$unset", in: event) ?? self.tape.value("$unset", in: properties),
+            self.tape.tape[unset].kind == .array
+        else { return }
+        self.tape.unset(self.tape.elements(of: unset).filter { self.tape.tape[$0].kind == .string }, of: &draft)
+    }
+
     /// The user event of an event that sets traits, too.
     private func person(_ event: Int, _ draft: LineDraft) -> LineDraft? {
-        let properties = self.tape.object("properties", in: event)
-        let traits = self.members("$set", event, properties)
-        let once = self.members("$set_once", event, properties)
-        guard traits != nil || once != nil else { return nil }
         var person = LineDraft(
             id: self.context.derivedID("traits \(draft.id.text)"), time: draft.time, kind: .user,
             name: .fixed("set_user"))
+        self.takeTraits(&person, event, self.tape.object("properties", in: event))
+        guard person.traits != nil || person.traitsOnce != nil || !person.traitsUnset.isEmpty else { return nil }
         person.clientTime = draft.clientTime
         person.session = draft.session
         person.user = draft.user
         person.anonymous = draft.anonymous
-        person.traits = traits
-        person.traitsOnce = once
         return person
     }
 }

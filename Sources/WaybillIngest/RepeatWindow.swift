@@ -19,7 +19,8 @@ package struct RepeatWindow: ~Copyable {
     package static var markByteCount: Int { 24 }
 
     private let hash: SipHash
-    private let duration: Duration
+    /// How long an id is known.
+    package let duration: Duration
     private let markCountMax: Int
     private var slices: [Slice]
     private var count = 0

@@ -59,6 +59,18 @@ package enum RequestBody {
         return output
     }
 
+    /// The text that a request's dialect reads.
+    ///
+    /// - Parameter query: what a pixel has instead of a body.
+    package static func text(
+        of body: [UInt8], encoding: String?, query: Substring, _ dialect: Dialect,
+        byteCountMax: Int = IngestLimits.bodyByteCountMax
+    ) throws(Refusal) -> [UInt8] {
+        guard dialect != .pixel else { return PixelQuery.event(of: Array(query.utf8)) }
+        let text = try self.inflate(body, encoding: encoding, byteCountMax: byteCountMax)
+        return dialect == .native ? text : self.unwrap(text)
+    }
+
     /// Takes the JSON out of a form or out of base64; anything else stays as it is.
     package static func unwrap(_ body: [UInt8]) -> [UInt8] {
         guard let first = body.first(where: { !$0.isBlank }) else { return body }
@@ -155,6 +167,31 @@ package enum Base64Text {
         case UInt8(ascii: "+"), UInt8(ascii: "-"): 62
         case UInt8(ascii: "/"), UInt8(ascii: "_"): 63
         default: nil
+        }
+    }
+}
+
+/// The key that a request names outside of its body.
+package enum RequestKey {
+    /// - Parameter authorization: the header: `Basic` with the key as the user's name, or `Bearer`.
+    package static func named(query: Substring, authorization: String?) -> String? {
+        let query = Array(query.utf8)
+        for name in ["writeKey", "key", "api_key"] as [StaticString] {
+            if let key = FormText.value(of: name, in: query) { return String(decoding: key, as: UTF8.self) }
+        }
+        return authorization.flatMap { self.key(inHeader: $0) }
+    }
+
+    private static func key(inHeader header: String) -> String? {
+        let parts = header.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2 else { return nil }
+        switch parts[0].lowercased() {
+        case "bearer": return String(parts[1])
+        case "basic":
+            return Base64Text.decode(Array(parts[1].utf8)).map { bytes in
+                String(decoding: bytes.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
+            }
+        default: return nil
         }
     }
 }

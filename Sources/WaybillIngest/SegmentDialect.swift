@@ -13,35 +13,15 @@ struct SegmentDialect: ~Copyable {
     let type: SegmentType?
 
     mutating func read(into batch: inout IngestBatch) {
-        let sentAt = self.sentAt(0)
-        guard let list = self.tape.value("batch", in: 0), self.tape.tape[list].kind == .array else {
-            self.read(0, sentAt: sentAt, into: &batch)
-            return
-        }
-        for event in self.tape.elements(of: list) {
-            guard self.tape.tape[event].kind == .object else {
-                batch.faults.append(.init(reason: .notAnObject, range: self.tape.range(of: event)))
-                continue
+        let sentAt = self.tape.sendingTime("sentAt", in: 0)
+        let list = self.tape.list("batch")
+        for event in list.map({ self.tape.elements(of: $0) }) ?? [0] {
+            batch.event(at: self.tape.range(of: event)) { (batch) throws(IngestFault) in
+                if let fault = self.tape.fault(of: event) { throw fault }
+                let draft = try self.draft(
+                    event, sentAt: (list == nil ? nil : self.tape.sendingTime("sentAt", in: event)) ?? sentAt)
+                try batch.add(draft, self.tape.tape, self.context.source)
             }
-            self.read(event, sentAt: self.sentAt(event) ?? sentAt, into: &batch)
-        }
-    }
-
-    /// A wrong time of sending says nothing about the event.
-    private func sentAt(_ object: Int) -> Int64? {
-        do throws(IngestFault) {
-            return try self.tape.time("sentAt", in: object)
-        } catch {
-            return nil
-        }
-    }
-
-    private mutating func read(_ event: Int, sentAt: Int64?, into batch: inout IngestBatch) {
-        do throws(IngestFault) {
-            let draft = try self.draft(event, sentAt: sentAt)
-            batch.add(draft, self.tape.range(of: event), self.tape.tape, self.context.source)
-        } catch {
-            batch.faults.append(.init(reason: error, range: self.tape.range(of: event)))
         }
     }
 
@@ -50,15 +30,19 @@ struct SegmentDialect: ~Copyable {
             throw .unknownType
         }
         let surroundings = self.tape.object("context", in: event)
+        // In a line it is one container further inside than in a single call.
+        if event == 0, let surroundings, self.tape.depth(of: surroundings) > JSONLimits.depthMax - 2 { throw .notJSON }
         let isLate = Self.stampsEarly(self.tape.string("name", in: self.tape.object("library", in: surroundings)))
         var sent = try self.tape.time("originalTimestamp", in: event)
         if sent == nil { sent = try self.tape.time("timestamp", in: event) }
-        let time = sent.map { self.context.corrected($0, sentAt: sentAt, isLate: isLate) }
+        let time = try sent.map { (sent) throws(IngestFault) in
+            try self.context.corrected(sent, sentAt: sentAt, isLate: isLate)
+        }
         var draft = LineDraft(
             id: self.context.id("messageId", in: event, self.tape), time: time?.time ?? self.context.receivedAt,
             kind: .event, name: .fixed("$alias"))
         draft.clientTime = time?.client
-        draft.user = self.tape.identifier("userId", in: event)
+        draft.user = try self.tape.user("userId", in: event)
         draft.anonymous = self.tape.identifier("anonymousId", in: event)
         guard draft.user != nil || draft.anonymous != nil else { throw .noPerson }
         try self.fill(&draft, type, event, surroundings)
@@ -75,31 +59,29 @@ struct SegmentDialect: ~Copyable {
     private func fill(
         _ draft: inout LineDraft, _ type: SegmentType, _ event: Int, _ surroundings: Int?
     ) throws(IngestFault) {
-        let properties = self.tape.object("properties", in: event)
+        let properties = try self.tape.object("properties", in: event, else: .badMember)
         switch type {
         case .track:
-            guard let name = self.tape.piece("event", in: event) else { throw .noName }
-            draft.name = name
+            draft.name = try self.tape.name("event", in: event)
             if let properties { draft.fields.append(.init(object: properties)) }
         case .page, .screen:
             draft.kind = .screen
             draft.name = .fixed("screen_view")
             draft.screen = self.screen(event, properties, self.tape.object("page", in: surroundings))
             if let category = self.tape.piece("category", in: event) { draft.extra.append(("category", category)) }
-            if let properties {
-                draft.fields.append(.init(object: properties, without: draft.extra.isEmpty ? [] : ["category"]))
-            }
+            if let properties { draft.fields.append(.init(object: properties)) }
         case .identify:
             draft.kind = .user
             draft.name = .fixed("set_user")
-            if let traits = self.tape.value("traits", in: event), self.tape.tape[traits].kind != .null {
-                guard self.tape.tape[traits].kind == .object else { throw .badTraits }
+            if let traits = try self.tape.object("traits", in: event, else: .badTraits) {
                 draft.traits = .init(object: traits)
             }
         case .group:
             draft.name = .fixed("$group")
             if let group = self.tape.identifier("groupId", in: event) { draft.extra.append(("group_id", group)) }
-            if let traits = self.tape.object("traits", in: event) { draft.fields.append(.init(object: traits)) }
+            if let traits = try self.tape.object("traits", in: event, else: .badTraits) {
+                draft.fields.append(.init(object: traits))
+            }
         case .alias:
             if let former = self.tape.identifier("previousId", in: event) {
                 draft.extra.append(("previous_id", former))
@@ -129,17 +111,14 @@ struct SegmentDialect: ~Copyable {
         draft.osVersion = self.tape.identifier("version", in: os)
         draft.model = self.tape.piece("model", in: device)
         draft.language = self.tape.piece("locale", in: surroundings)
-        draft.userAgent =
-            self.tape.piece("userAgent", in: surroundings) ?? self.context.userAgent.map { .text($0) }
-        // Data may have a member of that name.
-        guard !draft.fields.contains(where: { self.tape.value("context", in: $0.object) != nil }) else { return }
+        draft.userAgent = self.tape.userAgent("userAgent", in: surroundings, else: self.context.userAgent)
         if let address = self.tape.string("ip", in: surroundings) {
             draft.address = self.context.source.addressPolicy.apply(to: address)
         }
         for (name, object, mapped) in [
             ("app", app, ["version", "build"]), ("os", os, ["name", "version"]), ("device", device, ["model"]),
         ] as [(StaticString, Int?, [StaticString])] {
-            if let object, self.hasMembers(object, without: mapped) {
+            if let object, self.tape.hasMembers(object, without: mapped) {
                 draft.context.append(.object(name: name, .init(object: object, without: mapped)))
             }
         }
@@ -147,19 +126,9 @@ struct SegmentDialect: ~Copyable {
         if app != nil { others.append("app") }
         if os != nil { others.append("os") }
         if device != nil { others.append("device") }
-        if self.hasMembers(surroundings, without: others) {
+        if self.tape.hasMembers(surroundings, without: others) {
             draft.context.append(.members(.init(object: surroundings, without: others)))
         }
-    }
-
-    private func hasMembers(_ object: Int, without names: [StaticString]) -> Bool {
-        var walk = self.tape.tape.members(of: object)
-        while let (key, _) = walk.next(in: self.tape.tape) {
-            let name = self.tape.tape.bytes(of: key)
-            let isEscaped = self.tape.tape[key].traits.contains(.hasEscapes)
-            if !names.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) }) { return true }
-        }
-        return false
     }
 
     /// `integrations`: with `"All":false` the named ones alone get the event, else all but those that are `false`.
@@ -204,10 +173,25 @@ extension AddressPolicy {
         if numbers.count == 4, numbers.allSatisfy({ UInt8($0) != nil }) {
             return numbers.prefix(3).joined(separator: ".") + ".0"
         }
-        let groups = address.split(separator: ":", omittingEmptySubsequences: false)
-        guard (3...8).contains(groups.count), groups.prefix(3).allSatisfy({ UInt16($0, radix: 16) != nil }) else {
-            return nil
+        guard let groups = Self.groups(of: address) else { return nil }
+        return groups.prefix(3).map { String($0, radix: 16) }.joined(separator: ":") + "::"
+    }
+
+    /// The eight groups of an address of version 6.
+    private static func groups(of address: String) -> [UInt16]? {
+        guard !address.contains("+") else { return nil }
+        func numbers(_ text: Substring) -> [UInt16]? {
+            if text.isEmpty { return [] }
+            let groups = text.split(separator: ":", omittingEmptySubsequences: false).map { group in
+                group.utf8.count <= 4 ? UInt16(group, radix: 16) : nil
+            }
+            let known = groups.compactMap(\.self)
+            return known.count == groups.count ? known : nil
         }
-        return groups.prefix(3).joined(separator: ":") + "::"
+        let parts = address.split(separator: "::", omittingEmptySubsequences: false)
+        guard let first = numbers(parts[0]) else { return nil }
+        guard parts.count == 2 else { return parts.count == 1 && first.count == 8 ? first : nil }
+        guard let last = numbers(parts[1]), first.count + last.count < 8 else { return nil }
+        return first + Array(repeating: 0, count: 8 - first.count - last.count) + last
     }
 }

@@ -51,6 +51,20 @@ analytics.shutdown()
         self.assertEqual(lines["screen_view"][0]["screen"], "Python")
         self.assertEqual(lines["$group"][0]["data"]["group_id"], "g-1")
 
+    def test_a_number_that_is_none_costs_one_event_of_segments_python_library(self):
+        self.program("""
+import os, segment.analytics as analytics
+analytics.write_key, analytics.host = os.environ["KEY"], os.environ["DOOR"]
+for n in range(60):
+    analytics.track("u-1", "bought", {"n": float("nan") if n == 7 else n})
+analytics.flush()
+analytics.shutdown()
+""", "segment.analytics")
+        self.assertEqual(sorted(line["data"]["n"] for line in self.by_name()["bought"]), [n for n in range(60) if n != 7])
+        kept = [json.loads(line) for path in self.door.quarantine.glob("*/not-json.ndjson") for line in path.read_bytes().splitlines()]
+        self.assertEqual(len(kept), 1)
+        self.assertIn('"n": NaN', kept[0]["event"])
+
     def test_posthogs_python_library(self):
         self.program("""
 import os
@@ -86,6 +100,22 @@ client.shutdown()
         lines = self.by_name()
         self.assertEqual(sorted(line["data"]["n"] for line in lines["bought"]), list(range(60)))
         self.assertEqual(lines["set_user"][0]["traits"]["plan"], "pro")
+
+    def test_numbers_that_are_none_cost_one_event_of_amplitudes_python_library(self):
+        self.program("""
+import os
+from amplitude import Amplitude, BaseEvent
+client = Amplitude(os.environ["KEY"])
+client.configuration.server_url = os.environ["DOOR"] + "/2/httpapi"
+client.configuration.flush_interval_millis = 100
+for n in range(20):
+    client.track(BaseEvent(event_type="bought", user_id="u-1", event_properties={"n": float("inf") if n == 7 else n}))
+for future in client.flush():
+    if future: future.result()
+client.shutdown()
+""", "amplitude")
+        until(lambda: len(self.by_name().get("bought", [])) >= 19, 20, "the events")
+        self.assertEqual(sorted(line["data"]["n"] for line in self.by_name()["bought"]), [n for n in range(20) if n != 7])
 
     def test_curl(self):
         url = f"http://127.0.0.1:{self.door.port}/v1/events"

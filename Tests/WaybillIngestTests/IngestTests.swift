@@ -88,6 +88,19 @@ import WaybillSystem
         #expect(ids[0] == ids[1] && ids[2] == ids[3] && ids[0] != ids[2])
     }
 
+    @Test func `an event removes the traits that it does not set, however many there are`() throws {
+        let event = { (set: String, unset: String) in
+            #"{"events":[{"event_type":"$identify","user_id":"u-1","insert_id":"i","user_properties":{"$set":{\#(set)},"$unset":{\#(unset)}}}]}"#
+        }
+        let line = try #require(
+            try Self.lines(event(#""a":1,"\u0062":2"#, #""a":"-","b":"-","c":"-""#), .amplitude).first)
+        #expect(line.contains(#""c":null}"#) && !line.contains(#""a":null"#) && !line.contains(#"b":null"#))
+        // Too long for a line; comparing each with each would take hours.
+        let names = { (letter: String) in (0..<150_000).map { "\"\(letter)\($0)\":0" }.joined(separator: ",") }
+        let events = try Self.events(event(names("s"), names("u")), .amplitude)
+        #expect(events.faults.map(\.reason) == [.tooLong])
+    }
+
     @Test func `a pixel's key is no field`() {
         let event = PixelQuery.event(of: Array("writeKey=wk_test0001&event=open&a=1".utf8))
         #expect(String(decoding: event, as: UTF8.self).contains(#""properties":{"a":"1"}"#))

@@ -53,11 +53,17 @@ let package = Package(
                 "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
                 "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
             ]),
+        module(
+            "WaybillIngest",
+            [
+                "WaybillCompression", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem",
+            ]),
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillInspect",
-                "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillIngest",
+                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol",
+                "WaybillSpool",
                 "WaybillSystem", "WaybillTail", "WaybillTestSupport",
             ],
             path: "Sources", exclude: ["Targets/CorpusTests.swift"], swiftSettings: settings,

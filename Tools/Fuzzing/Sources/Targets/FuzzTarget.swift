@@ -26,6 +26,11 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "export", byteCountMax: 2500, run: ExportFuzz.run),
         FuzzTarget(name: "export-files", byteCountMax: 300, run: ExportFilesFuzz.run),
         FuzzTarget(name: "export-texts", byteCountMax: 1000, run: ExportTextsFuzz.run),
+        FuzzTarget(name: "ingest-segment", byteCountMax: 2500, run: IngestFuzz.segment),
+        FuzzTarget(name: "ingest-posthog", byteCountMax: 2500, run: IngestFuzz.posthog),
+        FuzzTarget(name: "ingest-amplitude", byteCountMax: 2500, run: IngestFuzz.amplitude),
+        FuzzTarget(name: "ingest-native", byteCountMax: 2500, run: IngestFuzz.native),
+        FuzzTarget(name: "ingest-pixel", byteCountMax: 600, run: IngestFuzz.pixel),
     ]
 }
 

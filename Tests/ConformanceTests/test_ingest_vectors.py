@@ -1,0 +1,60 @@
+"""The vectors of requests over HTTP: the files are what their maker makes, and their lines are what the schema says."""
+
+import json
+import pathlib
+import sys
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(REPOSITORY / "Tools"), str(REPOSITORY / "Tests" / "EndToEndTests")]
+
+import ingest_vectors  # noqa: E402
+from schemas import violations  # noqa: E402
+
+FOLDER = REPOSITORY / "Protocol" / "vectors"
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class IngestVectorTests(unittest.TestCase):
+    def test_the_files_are_what_the_second_implementation_makes(self):
+        for name, content in ingest_vectors.files().items():
+            self.assertEqual((FOLDER / "ingest" / name).read_text(encoding="ascii"), content, f"{name}: run Tools/ingest_vectors.py")
+
+    def test_every_line_is_what_the_schema_says(self):
+        count = 0
+        for path in sorted((FOLDER / "ingest").glob("*.ndjson")):
+            for row in lines(path):
+                for line in row.get("lines", []):
+                    self.assertNotIn("\n", line)
+                    self.assertLessEqual(len(line.encode()) + 1, 32 << 10)
+                    self.assertEqual(violations("event.schema.json", json.loads(line)), [], (path.name, row["name"]))
+                    count += 1
+        self.assertGreater(count, 300)
+
+    def test_a_client_s_lines_are_held_to_more(self):
+        for path in sorted((FOLDER / "events").glob("*.ndjson")):
+            for event in lines(path):
+                self.assertEqual(violations("event.schema.json", event), [], path.name)
+        good = lines(FOLDER / "events" / "client.ndjson")[0]
+        for change in ({"anon": "a"}, {"data": {"a": {"b": {"c": 1}}}}, {"traits": {"a": [[1]]}}, {"seq": None}, {"seq": 0},
+                       {"build": None}, {"writer": None}, {"name": "n" * 256}, {"kind": "click"}, {"kind": "user"}, {"ts": "now"},
+                       {"kind": "meta"}, {"tz": 1441}, {"sample_rate": 0}, {"overrides": {"ga4": {}}}, {"session": "s"}):
+            wrong = {name: value for name, value in {**good, **change}.items() if value is not None}
+            self.assertNotEqual(violations("event.schema.json", wrong), [], change)
+
+    def test_what_a_request_may_hold_is_in_the_vectors(self):
+        """A case that is taken out of the maker is missed here."""
+        rows = [row for path in (FOLDER / "ingest").glob("*.ndjson") for row in lines(path)]
+        reasons = {fault["reason"] for row in rows for fault in row.get("faults", [])}
+        self.assertEqual(reasons, {"not-json", "not-an-object", "no-name", "no-person", "unknown-type", "bad-time", "bad-traits",
+                                   "bad-member", "too-long"})
+        self.assertEqual({row.get("refused") for row in rows}, {None, "malformed", "encoding"})
+        members = {name for row in rows for line in row.get("lines", []) for name in json.loads(line)}
+        self.assertLessEqual({"ts_client", "traits_once", "traits_add", "providers", "overrides", "session", "user_agent"}, members)
+
+
+if __name__ == "__main__":
+    unittest.main()
