@@ -48,6 +48,10 @@ let signals: Target.Dependency = .product(
     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Networking"]))
 let httpClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Programs"]))
+// What WaybillDispatch asks doors with; on Apple's systems URLSession does.
+let doorClient: Target.Dependency = .product(
+    name: "AsyncHTTPClient", package: "async-http-client",
+    condition: .when(platforms: [.linux], traits: ["Networking"]))
 let hummingbird: Target.Dependency = .product(
     name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Hummingbird"]))
 let httpTypes: Target.Dependency = .product(
@@ -71,6 +75,7 @@ let package = Package(
         .executable(name: "waybill", targets: ["waybill-cli"]),
         .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
         .executable(name: "waybill-fleet", targets: ["waybill-fleet"]),
+        .executable(name: "waybill-ingest", targets: ["waybill-ingest"]),
     ],
     traits: [
         // An app that uses the client alone resolves no other package: each of them is used under one of these traits.
@@ -80,7 +85,7 @@ let package = Package(
             enabledTraits: ["SwiftLog"]),
         .trait(name: "Hummingbird", description: "What WaybillHummingbird needs: hummingbird and its packages."),
         .trait(
-            name: "Programs", description: "What waybill and waybill-deliver need; Tools/build turns it on.",
+            name: "Programs", description: "What waybill and its other programs need; Tools/build turns it on.",
             enabledTraits: ["Networking"]),
         .trait(name: "ISAL", description: "Compress with Intel's ISA-L (libisal) in zlib's place; the same format."),
     ],
@@ -125,11 +130,11 @@ let package = Package(
         module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
         module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
         module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
-        // A bucket, and the journals in it.
-        module("WaybillStore", ["WaybillDigest", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillArchive",
             ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+        // A bucket, and the journals in it.
+        module("WaybillStore", ["WaybillArchive", "WaybillDigest", "WaybillJSON", "WaybillSystem"]),
         module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillFleet",
@@ -173,7 +178,11 @@ let package = Package(
                 nio, nioPosix, nioSSL, nioTLS, nioTransportServices, logging, lifecycle,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
-        module("WaybillDispatch", ["WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", logging]),
+        module(
+            "WaybillDispatch",
+            [
+                "WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", doorClient, logging, nio, nioHTTP, nioSSL,
+            ]),
         module(
             "WaybillReplay",
             [
@@ -270,18 +279,19 @@ let package = Package(
         .target(
             name: "WaybillDoor",
             dependencies: [
-                "CWaybillScript", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillMetrics", "WaybillNotices",
-                "WaybillSpool",
+                "CWaybillScript", "WaybillAgent", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillMetrics",
+                "WaybillNotices", "WaybillProtocol", "WaybillReceiver", "WaybillSpool",
                 "WaybillSystem", "WaybillTLS",
-                lifecycle, logging, nio, nioHTTP, nioPosix,
+                lifecycle, logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS,
             ],
             exclude: ["Script"], swiftSettings: settings),
 
-        // The commands of `waybill`, in one library for its two programs: the small one, and the one with a bucket's client.
+        // The commands of `waybill`, in one library for its three programs: the small one, the one with a bucket's client, and
+        // the one with the door.
         module(
             "WaybillCommands",
             [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillDoor", "WaybillEvent",
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent",
                 "WaybillExport", "WaybillFleet", "WaybillIngest",
                 "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
                 "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
@@ -295,6 +305,8 @@ let package = Package(
         .executableTarget(
             name: "waybill-fleet", dependencies: ["WaybillCommands", "WaybillS3", "WaybillStore", "WaybillSystem"],
             swiftSettings: settings),
+        .executableTarget(
+            name: "waybill-ingest", dependencies: ["WaybillCommands", "WaybillDoor"], swiftSettings: settings),
         .executableTarget(
             name: "waybill-deliver",
             dependencies: [
@@ -339,7 +351,8 @@ let package = Package(
         tests(
             "WaybillIngestTests",
             [
-                "WaybillDoor", "WaybillIngest", "WaybillEvent", "WaybillJSON", "WaybillSystem", "WaybillTestSupport",
+                "WaybillDoor", "WaybillIngest", "WaybillEvent", "WaybillJSON", "WaybillProtocol", "WaybillReceiver",
+                "WaybillSystem", "WaybillTestSupport",
             ]),
         tests("WaybillS3Tests", ["WaybillS3", "WaybillStore", "WaybillSystem", nio, nioPosix]),
         tests("WaybillStoreTests", ["WaybillStore", "WaybillSystem", "WaybillTestSupport"]),
@@ -396,8 +409,10 @@ let package = Package(
         tests(
             "WaybillDispatchTests",
             [
-                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillMetrics", "WaybillProtocol", "WaybillReceiver",
-                "WaybillServerTestSupport", "WaybillSystem", "WaybillTLS", "WaybillTail", logging,
+                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillDoor", "WaybillIngest", "WaybillMetrics",
+                "WaybillProtocol", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem", "WaybillTLS",
+                "WaybillTail", lifecycle,
+                logging,
             ]),
         tests(
             "MigrationTests",
@@ -427,9 +442,9 @@ let package = Package(
             "WaybillCommandTests",
             [
                 "WaybillCommands", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillJournal",
+                "WaybillIngest", "WaybillJournal",
                 "WaybillLive", "WaybillMetrics", "WaybillProjection",
-                "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTLS", "WaybillTail",
+                "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTLS", "WaybillTail", "WaybillTestSupport",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(
@@ -441,9 +456,9 @@ let package = Package(
         tests(
             "WaybillFuzzTests", path: "Tools/Fuzzing/Sources/Targets",
             [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillInspect", "WaybillJSON",
-                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
-                "WaybillTail", "WaybillTestSupport", "WaybillEvent",
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillIngest", "WaybillInspect",
+                "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "WaybillSystem", "WaybillTail", "WaybillTestSupport", "WaybillEvent",
             ]),
     ]
 )

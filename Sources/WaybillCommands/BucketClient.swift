@@ -4,12 +4,6 @@ import WaybillNotices
 package import WaybillStore
 import WaybillSystem
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// A store that is open, and how to close it.
 package struct OpenBucket: Sendable {
     package let store: any ObjectStore
@@ -43,16 +37,7 @@ package enum BucketClient {
     /// Replaces this process with `waybill-fleet` and the same arguments, unless it is that program.
     package static func requireFleetProgram() throws {
         guard self.opening.withLock({ $0 == nil }) else { return }
-        let program = OwnProgram.directory + "waybill-fleet"
-        // Returns only on failure.
-        let reason = ChildProcess.withVector([program] + CommandLine.arguments.dropFirst()) { vector in
-            execv(program, vector)
-            return String(cString: strerror(errno))
-        }
-        Console.end(
-            .configurationWrong,
-            "\(program) cannot be run: \(reason); install it next to waybill (swift build --product waybill-fleet)")
-        throw ExitCode.badConfiguration
+        throw ChildProcess.replaceThis(with: "waybill-fleet")
     }
 
     /// Opens a store; errors have been said, and are the exit code.

@@ -1,3 +1,6 @@
+import ArgumentParser
+import WaybillConsole
+import WaybillNotices
 import WaybillSystem
 
 #if canImport(Glibc)
@@ -6,7 +9,7 @@ import WaybillSystem
     import Darwin
 #endif
 
-/// A child process that runs this program, for the demo.
+/// A child process that runs this program, for the demo; and this process, as another of Waybill's programs.
 struct ChildProcess {
     let identifier: pid_t
 
@@ -26,6 +29,21 @@ struct ChildProcess {
         }
         guard status == 0 else { throw FileSystemError("spawn", path: program, errno: status) }
         self.identifier = identifier
+    }
+
+    /// Replaces this process with another of Waybill's programs, which is installed next to this one, and the same arguments.
+    ///
+    /// - Returns: only on failure, which has been said: the exit code to throw.
+    static func replaceThis(with name: String) -> ExitCode {
+        let program = OwnProgram.directory + name
+        let reason = Self.withVector([program] + CommandLine.arguments.dropFirst()) { vector in
+            execv(program, vector)
+            return String(cString: strerror(errno))
+        }
+        Console.end(
+            .configurationWrong,
+            "\(program) cannot be run: \(reason); install it next to waybill (swift build --product \(name))")
+        return .badConfiguration
     }
 
     /// Passes a command line as a C argument vector.

@@ -1,8 +1,10 @@
 import WaybillAgent
+import WaybillIngest
 import WaybillMetrics
 import WaybillReceiver
 import WaybillSystem
 import WaybillTLS
+import WaybillTail
 
 /// What `waybill check` finds in a readable file: problems at startup, and problems that would appear later.
 struct ConfigurationCheck {
@@ -21,6 +23,7 @@ struct ConfigurationCheck {
         check.checkCertificates()
         check.checkTokens()
         check.checkAddresses()
+        check.checkDoor()
         if let insecurity = self.file.receiver?.insecurity { check.add("receiver.listen", insecurity) }
         if probes, !check.problems.contains(where: { $0.severity == .error }) { check.probe() }
         return check.problems
@@ -40,6 +43,12 @@ struct ConfigurationCheck {
         }
         if let tls = self.file.agent?.tls {
             self.checkCertificate("agent.tls") { () throws(TLSSetupError) in try tls.validity() }
+        }
+        if let certificate = self.file.ingest?.certificate, let key = self.file.ingest?.privateKey {
+            let tls = TLSServerConfiguration(identity: CertificateFiles(chain: certificate, key: key))
+            self.checkCertificate("ingest.tls") { () throws(TLSSetupError) in
+                try tls.validity(isSigned: RevocationSignature.isValid)
+            }
         }
     }
 
@@ -71,6 +80,8 @@ struct ConfigurationCheck {
             ("receiver.status_token_file", self.file.receiver?.statusTokenFile, Problem.Severity.error),
             ("agent.status_token_file", self.file.agent?.statusTokenFile, .error),
             ("agent.token_file", self.file.agent?.tokenFile, .warning),
+            ("ingest.status_token_file", self.file.ingest?.statusTokenFile, .error),
+            ("ingest.streams.token_file", self.file.ingest?.streams.tokenFile, .warning),
         ] {
             guard let path else { continue }
             do throws(TokenFile.Failure) {
@@ -81,6 +92,30 @@ struct ConfigurationCheck {
         }
     }
 
+    // MARK: The door
+
+    private mutating func checkDoor() {
+        guard let ingest = self.file.ingest else { return }
+        let host = ingest.listen.host
+        let isLoopback = host == "localhost" || host == "::1" || host.hasPrefix("127.")
+        if ingest.certificate == nil, ingest.trustedProxies.isEmpty, !isLoopback {
+            self.add(
+                "ingest.listen",
+                "\(ingest.listen) is reached from other machines without TLS; set tls:, or name the proxy in front of it in "
+                    + "trusted_proxies", severity: .warning)
+        }
+        let ships = self.file.agent?.sources.contains { source in
+            if case .spool(directory: let folder) = source.files { folder.hasPrefix(ingest.spool) } else { false }
+        }
+        let keep = self.file.agent?.keep
+        if ships == true, keep?.byteCountMax == nil, keep?.ageMax.map({ $0 < ingest.repeatDuration }) ?? true {
+            self.add(
+                "agent.keep.hours",
+                "the agent deletes what it shipped before repeat_minutes are over, so a door that starts again does not know "
+                    + "its ids; keep it as long", severity: .warning)
+        }
+    }
+
     // MARK: Addresses
 
     /// The addresses to listen on.
@@ -88,6 +123,7 @@ struct ConfigurationCheck {
         [
             ("receiver.listen", self.file.receiver?.listen), ("receiver.metrics", self.file.receiver?.metrics),
             ("agent.metrics", self.file.agent?.metrics), ("deliver.metrics", self.file.deliver?.metrics),
+            ("ingest.listen", self.file.ingest?.listen), ("ingest.metrics", self.file.ingest?.metrics),
         ].compactMap { key, address in address.map { (key, $0) } }
     }
 
@@ -117,12 +153,23 @@ struct ConfigurationCheck {
     private mutating func probe() {
         if let receiver = self.file.receiver { self.probe("receiver.data", receiver.dataDirectory) }
         if let agent = self.file.agent { self.probe("agent.state", agent.stateDirectory) }
+        if let ingest = self.file.ingest {
+            self.probe("ingest.spool", ingest.spool)
+            self.probe("ingest.quarantine", ingest.quarantine)
+            if let group = ingest.group, UserGroup(named: group) == nil {
+                self.add("ingest.group", "\(group) is not a group of this machine; run groupadd \(group)")
+            }
+        }
         for (index, source) in (self.file.agent?.sources ?? []).enumerated() {
             guard let group = source.group, UserGroup(named: group) == nil else { continue }
             self.add("agent.sources[\(index)].group", "\(group) is not a group of this machine; run groupadd \(group)")
         }
         for (key, address) in self.listening {
-            let role = key.hasPrefix("receiver") ? self.file.receiver?.dataDirectory : self.file.agent?.stateDirectory
+            // A door locks nothing: one that runs is in the way of its own address.
+            let role =
+                key.hasPrefix("receiver")
+                ? self.file.receiver?.dataDirectory
+                : key.hasPrefix("ingest") ? nil : self.file.agent?.stateDirectory
             if let directory = role, Self.isInUse(directory) {
                 self.add(key, "is not tested: a running process uses \(directory)", severity: .warning)
                 continue

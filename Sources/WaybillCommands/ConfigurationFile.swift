@@ -3,6 +3,7 @@ import WaybillAgent
 import WaybillConsole
 import WaybillEvent
 import WaybillExport
+import WaybillIngest
 import WaybillNotices
 import WaybillReceiver
 import WaybillSystem
@@ -55,7 +56,9 @@ struct ConfigurationFile {
     var agent: AgentConfiguration?
     var deliver: DeliverConfiguration?
     var store: StoreConfiguration?
-    var ingest: IngestConfiguration?
+    var ingest: DoorConfiguration?
+    /// What `ingest.streams` says, with the lists that it names; `nil`: the door takes no streams.
+    var ingestStreams: StreamsConfiguration?
     var problems: [Problem] = []
     /// The lines of keys, by path.
     private(set) var lines: [String: Int] = [:]
@@ -153,12 +156,15 @@ struct ConfigurationFile {
             section.take(&store)
         }
         if var ingest = section.section("ingest") {
-            self.ingest = Self.ingest(&ingest)
+            let door = Self.ingest(&ingest)
+            self.ingestStreams = Self.streams(door, &ingest)
+            self.ingest = door
             section.take(&ingest)
         }
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts
         self.agent?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("agent.") }
+        self.ingest?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("ingest.") }
         self.deliver?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("deliver.") }
         self.lines = section.lines
         self.problems = section.problems.sorted { ($0.file ?? "", $0.line) < ($1.file ?? "", $1.line) }

@@ -3,7 +3,8 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 import WaybillConsole
-import WaybillDoor
+import WaybillIngest
+import WaybillMetrics
 import WaybillNotices
 import WaybillSystem
 import WaybillTLS
@@ -20,28 +21,47 @@ struct IngestCommand: AsyncParsableCommand {
 
             The file has a section ingest: with the write keys. A request is answered once its events are on the disk. An agent
             ships the spools: waybill agent --spool '/var/spool/waybill-ingest/*' …
+
+            SIGHUP reloads the configuration file and the certificate: keys come, go and change without a connection that ends.
+            The log names each changed key with its old and new value, and those that need a restart. A file with problems
+            changes nothing. SIGTERM answers what waits for the disk, and exits.
             """)
 
     @Option(help: "A configuration file (YAML) with the section ingest:.")
     var config: String
 
+    @Option(help: .key("ingest.metrics"), transform: OptionReader.address)
+    var metrics: NetworkAddress?
+
+    @Option(help: .key("ingest.status_socket"))
+    var statusSocket: String?
+
     @OptionGroup var log: LogOptions
 
     func run() async throws {
-        guard var ingest = try ConfigurationFile.load(self.config).ingest else {
+        try DoorProgram.require()
+        let file = try ConfigurationFile.load(self.config)
+        guard file.ingest != nil else {
             Console.end(.configurationWrong, "\(self.config) has no section ingest:")
             throw ExitCode.badConfiguration
         }
-        ingest.door.manager = .ofThisProcess
+        let door = try self.doorConfiguration(of: file)
         let logger = Console.logger("ingest", level: self.log.logLevel)
-        let service = DoorService(ingest.door, logger: logger)
+        let service = DoorProgram.open(door, file.ingestStreams, logger)
+        let signals = await SignalHandler(logger: logger, manager: door.manager) { [self] in self.reload(service) }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
-                services: [.init(service: service, successTerminationBehavior: .gracefullyShutdownGroup)],
+                services: [
+                    .init(service: signals),
+                    .init(service: service, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
         do {
             try await group.run()
-        } catch let failure as DoorService.Failure {
+        } catch let failure as DoorFailure {
+            Console.end(.addressUnusable, "\(failure)")
+            throw ExitCode.files
+        } catch let failure as MetricsServer.Failure {
             Console.end(.addressUnusable, "\(failure)")
             throw ExitCode.files
         } catch let failure as TLSSetupError {
@@ -51,5 +71,27 @@ struct IngestCommand: AsyncParsableCommand {
             Console.end(.filesUnusable, "\(failure)")
             throw ExitCode.files
         }
+    }
+
+    /// Reads the configuration file again, compares it key by key, and passes it to the door.
+    private func reload(_ service: any OpenedDoor) {
+        let file = ConfigurationFile.read(self.config)
+        guard file.problems.isEmpty else { return service.refuseReload(file.problems.map { $0.text(in: self.config) }) }
+        do {
+            let new = try self.doorConfiguration(of: file)
+            service.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
+        } catch {
+            service.refuseReload(["\(self.config): \(error)"])
+        }
+    }
+
+    private func doorConfiguration(of file: ConfigurationFile) throws -> DoorConfiguration {
+        guard var door = file.ingest else { throw ValidationError("\(self.config) has no section ingest:") }
+        if let metrics { door.metrics = metrics }
+        if let statusSocket { door.statusSocket = statusSocket }
+        door.statusToken = try OptionReader.statusToken(door.statusTokenFile)
+        door.software = OptionReader.software
+        door.manager = .ofThisProcess
+        return door
     }
 }

@@ -1,30 +1,26 @@
-import WaybillDoor
 import WaybillEvent
 import WaybillIngest
-import WaybillMetrics
 import WaybillSystem
-import WaybillTLS
 
-/// The section `ingest` of a configuration file: what `waybill ingest --config FILE` runs.
-///
-///     ingest:
-///       listen: 0.0.0.0:4380
-///       spool: /var/spool/waybill-ingest
-///       keys:
-///         - {key: wk_4f0c…, bundle: com.example.shop, env: prod, origins: [https://shop.example.com]}
-struct IngestConfiguration: ConfigurationRoot {
-    var door = DoorConfiguration(
-        listen: NetworkAddress(host: "127.0.0.1", port: UsualPort.ingest), spool: "", quarantine: "")
-    var certificate: String?
-    var privateKey: String?
-    var metrics: NetworkAddress?
-    var statusSocket: String?
-    var proxies: [String] = []
+// The section `ingest` of a configuration file: what `waybill ingest --config FILE` runs.
+//
+//     ingest:
+//       listen: 0.0.0.0:4380
+//       spool: /var/spool/waybill-ingest
+//       keys:
+//         - {key: wk_4f0c…, bundle: com.example.shop, env: prod, origins: [https://shop.example.com]}
 
-    static var defaults: IngestConfiguration { IngestConfiguration() }
+extension DoorConfiguration: ConfigurationRoot {
+    static var defaults: DoorConfiguration {
+        DoorConfiguration(
+            listen: NetworkAddress(host: "127.0.0.1", port: UsualPort.ingest), spool: "", quarantine: "")
+    }
 
     /// What `waybill check` says.
-    var text: String { "ingest on \(self.door.listen) with \(self.door.keys.count) keys" }
+    var text: String {
+        let streams = self.streams.receiver.map { ", and streams for \($0)" } ?? ""
+        return "ingest on \(self.listen) with \(self.keys.count) keys\(streams)"
+    }
 }
 
 /// An entry of `keys`.
@@ -36,6 +32,7 @@ struct KeyEntry: ConfigurationRoot {
     var dialects = Dialect.allCases
     var eventRate: Int?
     var addresses = AddressPolicy.drop
+    var quarantineByteCountMax = 32 << 20
 
     static var defaults: KeyEntry { KeyEntry() }
 
@@ -56,134 +53,175 @@ struct KeyEntry: ConfigurationRoot {
 }
 
 extension ConfigurationTable {
-    @KeyList<IngestConfiguration> private static var ingestPlaces: [ConfigurationKey<IngestConfiguration>] {
+    @KeyList<DoorConfiguration> private static var ingestPlaces: [ConfigurationKey<DoorConfiguration>] {
         ConfigurationKey(
-            "listen", .address, \.door.listen,
+            "listen", .address, \.listen,
             "The address that senders connect to; without TLS only a proxy on this host should reach it.")
         ConfigurationKey(
-            "spool", .text, \.door.spool, required: "the folder of the spools",
+            "spool", .text, \.spool, required: "the folder of the spools",
             example: "/var/spool/waybill-ingest",
             "The folder of the spools, one for each app and environment, which an agent ships (`--spool 'FOLDER/*'`).")
         ConfigurationKey(
-            "group", .text, optional: \.door.group, default: "the agent runs as the same user",
+            "group", .text, optional: \.group, default: "the agent runs as the same user",
             example: "waybill-spool", "The group that shares the spools with the agent, which deletes what it shipped.")
         ConfigurationKey(
-            "quarantine", .text, \.door.quarantine, required: "a folder",
+            "quarantine", .text, \.quarantine, required: "a folder",
             example: "/var/lib/waybill-ingest/quarantine",
             "The folder for events that cannot be lines, with the reason.")
         ConfigurationKey(
-            "metrics", .address, optional: \.metrics, example: "127.0.0.1:\(UsualPort.ingestMetrics)",
+            "metrics", .address, optional: \.metrics, option: "--metrics",
+            example: "127.0.0.1:\(UsualPort.ingestMetrics)",
             """
             Serve GET /metrics (Prometheus), /livez, /readyz and /status at this address, e.g. \
             127.0.0.1:\(UsualPort.ingestMetrics).
             """)
         ConfigurationKey(
-            "status_socket", .text, optional: \.statusSocket, example: "/run/waybill/ingest.sock",
+            "status_socket", .text, optional: \.statusSocket, option: "--status-socket",
+            example: "/run/waybill/ingest.sock",
             "Serve the same at a UNIX socket, which its owner and group may open; `waybill status` asks there.")
         ConfigurationKey(
-            "certificate", in: "tls", .file, optional: \.certificate, example: "ingest.pem",
+            "status_token_file", .file, optional: \.statusTokenFile, applies: .reload, example: "status.token",
+            "A file with the token that other machines must show for GET /status.")
+        ConfigurationKey(
+            "certificate", in: "tls", .file, optional: \.certificate, applies: .reload, example: "ingest.pem",
             "The certificate and its intermediate ones (PEM).")
         ConfigurationKey(
-            "key", in: "tls", .file, optional: \.privateKey, example: "ingest.key", "The private key (PEM).")
+            "key", in: "tls", .file, optional: \.privateKey, applies: .reload, example: "ingest.key",
+            "The private key (PEM).")
     }
 
-    @KeyList<IngestConfiguration> private static var ingestLimits: [ConfigurationKey<IngestConfiguration>] {
+    @KeyList<DoorConfiguration> private static var ingestLimits: [ConfigurationKey<DoorConfiguration>] {
         ConfigurationKey(
-            "trusted_proxies", .texts, \.proxies, default: "none", example: "[10.0.0.0/8]",
+            "trusted_proxies", .texts, \.proxies, applies: .reload, default: "none", example: "[10.0.0.0/8]",
             "Addresses and networks whose `X-Forwarded-For` is believed.")
         ConfigurationKey(
-            "connections", .integer(1...1_000_000), \.door.connectionCountMax,
+            "connections", .integer(1...1_000_000), \.connectionCountMax, applies: .reload,
             "Connections that may be open at once; for one more, the one that has been silent longest ends.")
         ConfigurationKey(
-            "body_kib", .integer(64...16_384, factor: 1 << 10), \.door.bodyByteCountMax, unit: "KiB",
+            "address_connections", .integer(1...1_000_000), \.shareConnectionCountMax, applies: .reload,
+            "Of these connections, those of one address, or of one network of 64 bits in version 6.")
+        ConfigurationKey(
+            "body_kib", .integer(64...16_384, factor: 1 << 10), \.bodyByteCountMax, unit: "KiB", applies: .reload,
             "The largest body, as it arrives and inflated.")
         ConfigurationKey(
-            "memory_mib", .integer(16...65_536, factor: 1 << 20), \.door.memoryByteCountMax, unit: "MiB",
+            "memory_mib", .integer(16...65_536, factor: 1 << 20), \.memoryByteCountMax, unit: "MiB", applies: .reload,
             "Memory for bodies that arrive or wait; beyond it senders are asked to repeat (503).")
         ConfigurationKey(
-            "repeat_minutes", .duration(1...1440, unit: .seconds(60)), \.door.repeatDuration, unit: "minutes",
+            "address_mib", .integer(1...65_536, factor: 1 << 20), \.shareByteCountMax, unit: "MiB", applies: .reload,
+            "Of this memory, that of one address, or of one network of 64 bits in version 6.")
+        ConfigurationKey(
+            "body_kib_second", .integer(0...1024, factor: 1 << 10), \.bodyByteRateMin, unit: "KiB", applies: .reload,
+            "How fast a body of 64 KiB or more must arrive, each five seconds; 0: as slowly as it likes.")
+        ConfigurationKey(
+            "repeat_minutes", .duration(1...1440, unit: .seconds(60)), \.repeatDuration, unit: "minutes",
             "How long the id of a stored event is known, so that a repeated request stores nothing.")
         ConfigurationKey(
-            "repeat_mib", .integer(1...65_536, factor: 1 << 20), \.door.repeatByteCountMax, unit: "MiB",
+            "repeat_mib", .integer(1...65_536, factor: 1 << 20), \.repeatByteCountMax, unit: "MiB",
             "Memory for these ids; where it does not suffice, the time is shorter, and a metric says so.")
         ConfigurationKey(
-            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.door.freeByteCountMin, unit: "MiB",
+            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.freeByteCountMin, unit: "MiB",
             "Free space on the spool's disk that is left to others.")
         ConfigurationKey(
-            "idle_seconds", .duration(1...3600, unit: .seconds(1)), \.door.idleDuration, unit: "seconds",
+            "idle_seconds", .duration(1...3600, unit: .seconds(1)), \.idleDuration, unit: "seconds", applies: .reload,
             "How long a connection may be open without a request.")
         ConfigurationKey(
-            "request_seconds", .duration(1...3600, unit: .seconds(1)), \.door.requestDuration, unit: "seconds",
+            "request_seconds", .duration(1...3600, unit: .seconds(1)), \.requestDuration, unit: "seconds",
+            applies: .reload,
             "How long a request may take from its first byte to its last.")
         ConfigurationKey(
-            "keys", type: "list of sections", default: "none", standing: "[]", "The write keys; see below.")
+            "keys", type: "list of sections", applies: .reload, default: "none", standing: "[]",
+            "The write keys; see below.")
     }
 
-    static var ingest: [ConfigurationKey<IngestConfiguration>] { self.ingestPlaces + self.ingestLimits }
+    static var ingest: [ConfigurationKey<DoorConfiguration>] {
+        self.ingestPlaces + self.ingestLimits + self.ingestStreams
+    }
 
     /// Each entry of `keys`.
     @KeyList<KeyEntry> static var ingestKey: [ConfigurationKey<KeyEntry>] {
         ConfigurationKey(
-            "key", .text(rule: KeyEntry.keyRule, isValid: KeyEntry.isKey), \.key, required: "the write key",
+            "key", .text(rule: KeyEntry.keyRule, isValid: KeyEntry.isKey), \.key, applies: .reload,
+            required: "the write key",
             example: "wk_7f3a9c51e0d84b26", "The write key. It is public: it names the app, and is no secret.")
         ConfigurationKey(
             "bundle", .text(rule: "1 to 255 printable ASCII characters", isValid: KeyEntry.isBundle), \.bundle,
+            applies: .reload,
             required: "the app", example: "com.example.shop", "The app that the events belong to.")
-        ConfigurationKey("env", .choice, \.environment, "The environment that the events belong to.")
+        ConfigurationKey("env", .choice, \.environment, applies: .reload, "The environment that the events belong to.")
         ConfigurationKey(
-            "origins", .texts, \.origins, default: "all", example: "[https://shop.example.com]",
+            "origins", .texts, \.origins, applies: .reload, default: "all", example: "[https://shop.example.com]",
             "Pages that may use the key; `*` stands for labels of a name, as in https://*.example.com.")
         ConfigurationKey(
-            "dialects", ValueType<Dialect>.choices, \.dialects, default: "all", example: "[segment, native]",
+            "dialects", ValueType<Dialect>.choices, \.dialects, applies: .reload, default: "all",
+            example: "[segment, native]",
             "Whose requests the key allows.")
         ConfigurationKey(
-            "events_second", .integer(1...10_000_000), optional: \.eventRate, example: "500",
+            "events_second", .integer(1...10_000_000), optional: \.eventRate, applies: .reload, example: "500",
             "The most events a second; beyond that senders are asked to wait (429).")
         ConfigurationKey(
-            "addresses", .choice, \.addresses,
+            "addresses", .choice, \.addresses, applies: .reload,
             "What is kept of senders' addresses: nothing (`drop`), their network (`truncate`), or all (`keep`).")
+        ConfigurationKey(
+            "quarantine_mib", .integer(0...65_536, factor: 1 << 20), \.quarantineByteCountMax, unit: "MiB",
+            applies: .reload, "The most that is kept of a day's faulty events; further ones are only counted.")
     }
 }
 
 extension ConfigurationFile {
-    static func ingest(_ section: inout ConfigurationSection) -> IngestConfiguration {
-        var configuration = IngestConfiguration.defaults
+    static func ingest(_ section: inout ConfigurationSection) -> DoorConfiguration {
+        var configuration = DoorConfiguration.defaults
         section.read(ConfigurationTable.ingest, into: &configuration)
         if (configuration.certificate == nil) != (configuration.privateKey == nil) {
             section.complain("tls", "needs both certificate: FILE and key: FILE")
-        } else if let certificate = configuration.certificate, let key = configuration.privateKey {
-            configuration.door.tls = TLSServerConfiguration(identity: CertificateFiles(chain: certificate, key: key))
+        }
+        if configuration.shareByteCountMax < configuration.bodyByteCountMax {
+            section.complain("address_mib", "has no room for one body; make it larger, or body_kib smaller")
         }
         for proxy in configuration.proxies {
             guard let range = AddressRange(proxy) else {
                 section.complain("trusted_proxies", "\(proxy) is not an address or a network such as 10.0.0.0/8")
                 continue
             }
-            configuration.door.trustedProxies.append(range)
+            configuration.trustedProxies.append(range)
         }
         section.each("keys") { section in
             var entry = KeyEntry.defaults
             section.read(ConfigurationTable.ingestKey, into: &entry)
-            if configuration.door.keys.contains(where: { $0.source.key == entry.key }) {
+            if configuration.keys.contains(where: { $0.source.key == entry.key }) {
                 section.complain("key", "appears twice; each key stands for one app")
             }
             for origin in entry.origins where !KeyEntry.isOrigin(origin) {
                 section.complain("origins", "\(origin) is not an origin such as https://shop.example.com")
             }
-            configuration.door.keys.append(
-                DoorKey(
-                    source: IngestSource(
-                        key: entry.key, bundle: entry.bundle, environment: entry.environment,
-                        dialects: Set(entry.dialects), addressPolicy: entry.addresses),
-                    origins: entry.origins, eventRateMax: entry.eventRate))
+            configuration.keys.append(DoorKey(entry))
         }
-        configuration.door.metrics = MetricsListening(
-            address: configuration.metrics, socket: configuration.statusSocket)
         return configuration
     }
 }
 
+extension DoorKey {
+    init(_ entry: KeyEntry) {
+        var source = IngestSource(
+            key: entry.key, bundle: entry.bundle, environment: entry.environment, dialects: Set(entry.dialects),
+            addressPolicy: entry.addresses)
+        source.quarantineByteCountMax = entry.quarantineByteCountMax
+        self.init(source: source, origins: entry.origins, eventRateMax: entry.eventRate)
+    }
+}
+
 extension KeyEntry {
+    /// What a file has for a key.
+    init(_ key: DoorKey) {
+        self.key = key.source.key
+        self.bundle = key.source.bundle
+        self.environment = key.source.environment
+        self.origins = key.origins
+        self.dialects = Dialect.allCases.filter { key.source.dialects.contains($0) }
+        self.eventRate = key.eventRateMax
+        self.addresses = key.source.addressPolicy
+        self.quarantineByteCountMax = key.source.quarantineByteCountMax
+    }
+
     /// A scheme, a host with at most one star, and maybe a port.
     fileprivate static func isOrigin(_ text: String) -> Bool {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)

@@ -19,6 +19,9 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
         "status_socket": "/run/waybill/merge.sock",
     ]
 
+    /// Where the package's door writes; the agent, in the group, deletes what it shipped.
+    private static let doorValues = ["spool": "/var/spool/waybill-ingest", "group": "waybill-spool"]
+
     var text: String {
         var lines = [
             "# The \(self.owner) configuration. Documentation: /usr/share/doc/waybill/Protocol/configuration.md",
@@ -53,7 +56,8 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
             lines += ["", "  # What to send where; credentials never stand in this file.", "  #deliveries: []"]
             lines += Self.example("deliveries", [ConfigurationTable.delivery.map(\.facts)])
         case .ingest:
-            lines += Self.keys(ConfigurationTable.ingest.map(\.facts), lists: ["keys"])
+            lines += Self.keys(
+                ConfigurationTable.ingest.map(\.facts), lists: ["keys"], Self.doorValues, set: ["group"])
             lines += ["", "  # The write keys; without one nobody can send.", "  #keys: []"]
             lines += Self.example("keys", [ConfigurationTable.ingestKey.map(\.facts)])
         case .merge: break
@@ -88,8 +92,12 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
 
     /// The keys of a program but for its lists, each with its default.
     ///
-    /// - Parameter examples: values in place of the keys' own.
-    private static func keys(_ keys: [KeyFacts], lists: [String], _ examples: [String: String] = [:]) -> [String] {
+    /// - Parameters:
+    ///   - examples: values in place of the keys' own.
+    ///   - settings: keys that the package sets though they may be left out.
+    private static func keys(
+        _ keys: [KeyFacts], lists: [String], _ examples: [String: String] = [:], set settings: [String] = []
+    ) -> [String] {
         var lines: [String] = []
         var section = ""
         for key in keys where !lists.contains(key.name) {
@@ -100,7 +108,7 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
             section = key.section
             let indent = section.isEmpty ? "  " : isExample ? "  #   " : "    "
             lines.append("\(indent)# \(Self.meaning(of: key))")
-            if key.isRequired {
+            if key.isRequired || settings.contains(key.name) {
                 lines.append("\(indent)\(key.name): \(examples[key.name] ?? Self.values[key.name] ?? key.example)")
             } else if let standing = key.standing, !isExample {
                 lines.append("\(indent)#\(key.name): \(key.written(standing))")

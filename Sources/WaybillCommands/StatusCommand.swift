@@ -14,7 +14,7 @@ import WaybillSystem
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show how receivers, agents, deliveries and mergers are doing.",
+        abstract: "Show how receivers, agents, deliveries, mergers and doors are doing.",
         discussion: """
             Examples:
               waybill status
@@ -23,7 +23,7 @@ struct StatusCommand: ParsableCommand {
               waybill status collector.example.com:4391 --token-file status.token
 
             It asks the address of a program's metrics, or its socket (status_socket), and prints what it says: an agent's
-            files, a receiver's agents, projections and disk, the deliveries of a service, a merger's chains. Those with a
+            files, a receiver's agents, projections and disk, the deliveries of a service, a merger's chains, a door's keys. Those with a
             problem come first.
 
             Exit codes: 0 all is well, 1 something is degraded, 2 one is down: it does not answer, or acknowledges nothing.

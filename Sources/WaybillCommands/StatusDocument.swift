@@ -1,10 +1,10 @@
 import WaybillJSON
 import WaybillMetrics
 
-/// What a receiver, an agent, a service of deliveries or a merger says about itself at `/status`, as far as it is shown; `Protocol/metrics.md` describes it.
+/// What a receiver, an agent, a service of deliveries, a merger or a door says about itself at `/status`, as far as it is shown; `Protocol/metrics.md` describes it.
 struct StatusDocument {
     enum Part: String {
-        case receiver, agent, deliver, merger
+        case receiver, agent, deliver, merger, ingest
     }
 
     let part: Part

@@ -16,8 +16,8 @@ extension StatusPlace: ExpressibleByArgument {
 struct StatusOptions: ParsableArguments {
     @Argument(
         help: """
-            Receivers, agents, deliveries and mergers: the address of their metrics (HOST:PORT), or the path of their \
-            socket. (default: the sockets of the services, else 127.0.0.1:4391, :4393, :4394 and :4395)
+            Receivers, agents, deliveries, mergers and doors: the address of their metrics (HOST:PORT), or the path of \
+            their socket. (default: the sockets of the services, else 127.0.0.1:4391, :4393, :4394, :4395 and :4381)
             """)
     var addresses: [StatusPlace] = []
 
@@ -25,7 +25,7 @@ struct StatusOptions: ParsableArguments {
     var tokenFile: String?
 
     /// The sockets that the systemd units make.
-    private static let sockets = ["receiver", "agent", "deliver", "merge"].map { "/run/waybill/\($0).sock" }
+    private static let sockets = ["receiver", "agent", "deliver", "merge", "ingest"].map { "/run/waybill/\($0).sock" }
 
     /// The places to ask, and whether each must answer.
     func places() -> (places: [StatusPlace], areGuessed: Bool) {

@@ -34,6 +34,9 @@ struct StatusView {
             tables = [
                 Self.missing(document), Self.chains(document), Self.projections(document), Self.disk(document),
             ]
+        case .ingest:
+            lines.append(StatusLine(text: Self.doorSummary(document, rates)))
+            tables = [Self.keys(document)]
         }
         for table in tables {
             let rows = table.lines(width: self.width, countMax: self.rowCountMax, by: self.order)

@@ -23,8 +23,8 @@ struct TapCommand: ParsableCommand {
               waybill tap --data ./data --explain refused:ga4              with what each provider makes of it
 
             The words of the filter are and-ed: name:tapped user:u-7 screen:Cart kind:action env:prod app:shop version:1.4
-            data.method:kakao refused:ga4 reason:no_insert_id -kind:screen "free words". Case does not matter, - negates,
-            and * as a value means any. It is the filter of waybill live. A filter that begins with - comes after --.
+            data.method:kakao via:segment refused:ga4 reason:no_insert_id -kind:screen "free words". Case does not matter, -
+            negates, and * as a value means any. It is the filter of waybill live. A filter that begins with - comes after --.
             "new" lists what an event has for the first time: its name, a property, or a type of a property that had another.
             It ends with --once or --limit, with the reader of its output, and on SIGINT.
             """)

@@ -13,7 +13,7 @@ import WaybillExport
 ///     waybill token                                         a token for agents, and its digest for the receiver
 ///     waybill store                                         a fleet's bucket: `waybill-fleet`
 ///     waybill deliver ── HTTPS ──▶ providers                closed parts of exports: `waybill-deliver`
-///     waybill ingest ◀── HTTP ── browsers, SDKs            events into spools
+///     waybill ingest ◀── HTTP ── browsers, SDKs            events into spools: `waybill-ingest`
 ///     waybill sealed                                        new revisions of sealed days, for whatever takes files
 ///     waybill check, configuration                          a configuration's problems; every key with its default
 ///     waybill status, top ── HTTP, UNIX socket ──▶ …       how receivers and agents are doing
@@ -64,7 +64,7 @@ struct WaybillCommand: AsyncParsableCommand {
     }
 }
 
-/// What `waybill` and `waybill-fleet` run.
+/// What `waybill`, `waybill-fleet` and `waybill-ingest` run.
 package enum WaybillProgram {
     package static func main() async {
         await Console.main(WaybillCommand.self) {

@@ -10,94 +10,116 @@ internal import WaybillSystem
 ///     SDK ─▶ DoorHandler (event loops) ─▶ IngestReader ─▶ DoorCommitter (one thread) ─▶ spool ─▶ an agent ships it
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at
-/// most ``DoorConfiguration/memoryByteCountMax``; the idle connections; the ids of the last minutes.
+/// most ``DoorConfiguration/memoryByteCountMax`` (``DoorRoom``); the idle connections (``DoorPlaces``); the ids of the last
+/// minutes. What a reload changes applies to requests whose head comes after it (``DoorSettings``).
 ///
-/// - SeeAlso: `Documentation/ingest.md`.
+/// - SeeAlso: `Documentation/ingest.md`; requests with their lines and faults in `Protocol/vectors/ingest/`.
 final class Door: Sendable {
     /// A request whose events are to be stored.
     struct Reading: Sendable {
         let request: DoorRequest
-        let key: Int
+        let standing: DoorStanding
     }
 
     struct Refusal: Error {
         let reason: DoorTelemetry.RefusalReason
         var headers: [(String, String)] = []
-        var key: Int?
+        var standing: DoorStanding?
     }
 
-    let configuration: DoorConfiguration
     let telemetry: DoorTelemetry
     let committer = DoorCommitter()
+    let room = DoorRoom()
+    let places = DoorPlaces()
     let clock = POSIXClock()
-    private let indexes: [String: Int]
-    private let rates: Lock<[EventRate]>
+    private let present: Lock<DoorSettings>
     private let seeds = Lock(SeededGenerator(seed: SystemRandom.seed()))
     private let stopping = Atomic(0)
+    private let gateway = Lock<StreamGateway?>(nil)
 
     init(_ configuration: DoorConfiguration, telemetry: DoorTelemetry) {
-        self.configuration = configuration
         self.telemetry = telemetry
-        self.indexes = Dictionary(
-            configuration.keys.enumerated().map { ($0.element.source.key, $0.offset) }, uniquingKeysWith: { $1 })
+        self.present = Lock(DoorSettings(configuration, now: self.clock.monotonicTime()))
+    }
+
+    /// Where streams of Waybill's own clients go; `nil`: they are not taken.
+    var streams: StreamGateway? {
+        get { self.gateway.withLock { $0 } }
+        set { self.gateway.withLock { $0 = newValue } }
+    }
+
+    /// What the next request is judged by.
+    var settings: DoorSettings { self.present.withLock { $0 } }
+
+    /// Requests whose head comes later are judged by this configuration; those under way, by the former one.
+    func use(_ configuration: DoorConfiguration) {
         let now = self.clock.monotonicTime()
-        self.rates = Lock(configuration.keys.map { EventRate($0.eventRateMax, now: now) })
+        self.present.withLock { $0 = DoorSettings(configuration, after: $0, now: now) }
+        self.committer.use(configuration.keys.map(\.source))
     }
 
     var isStopping: Bool { self.stopping.load(ordering: .relaxed) > 0 }
     func stop() { _ = self.stopping.add(1, ordering: .relaxed) }
 
-    func index(ofKey key: String) -> Int? { self.indexes[key] }
+    /// Judges a request by its head: one whose key is no key, or which comes from a page that may not use it, is refused
+    /// before its body arrives.
+    ///
+    /// - Returns: `nil` if the key is in the body.
+    func standing(
+        atHead headers: HTTPHeaders, query: Substring, _ settings: DoorSettings
+    ) throws(Refusal) -> DoorStanding? {
+        let named = RequestKey.named(query: query, authorization: headers.first(name: "authorization"))
+        guard let key = named else { return nil }
+        return try self.standing(of: key, headers, settings)
+    }
 
-    /// Whether a page may read the answer: of its key, or of any while the key is not known.
-    func allows(_ origin: String, _ key: Int?) -> Bool {
-        if let key { return self.configuration.keys[key].allows(origin) }
-        return self.configuration.keys.contains { $0.allows(origin) }
+    private func standing(
+        of key: String, _ headers: HTTPHeaders, _ settings: DoorSettings
+    ) throws(Refusal) -> DoorStanding {
+        guard let standing = settings[key] else { throw Refusal(reason: .unknownKey) }
+        if let origin = headers.first(name: "origin"), !standing.key.allows(origin) {
+            throw Refusal(reason: .origin, standing: standing)
+        }
+        return standing
     }
 
     /// Reads a request's events.
     func read(_ reading: borrowing DoorReading) throws(Refusal) -> Reading {
-        let body = try self.body(of: reading)
-        let index = try self.key(of: reading, body)
-        let key = self.configuration.keys[index]
-        guard key.source.dialects.contains(reading.dialect) else { throw Refusal(reason: .dialect, key: index) }
-        if let origin = reading.headers.first(name: "origin"), !key.allows(origin) {
-            throw Refusal(reason: .origin, key: index)
-        }
+        let bytes = try self.body(of: reading)
+        let body = IngestBody(bytes, as: reading.dialect)
+        let standing = try self.standing(of: reading, body.key)
+        let source = standing.key.source
+        guard source.dialects.contains(reading.dialect) else { throw Refusal(reason: .dialect, standing: standing) }
         let context = IngestContext(
-            source: key.source, receivedAt: self.clock.wallTime().milliseconds,
-            address: self.address(of: reading).flatMap { key.source.addressPolicy.apply(to: $0) },
-            userAgent: reading.headers.first(name: "user-agent").map {
-                String(decoding: $0.utf8.prefix(512), as: UTF8.self)
-            },
+            source: source, receivedAt: self.clock.wallTime().milliseconds,
+            address: reading.address.flatMap { source.addressPolicy.apply(to: $0) },
+            userAgent: reading.headers.first(name: "user-agent").map { IngestLimits.userAgent($0) },
             generator: SeededGenerator(seed: self.seeds.withLock { $0.next() }))
         var batch = IngestBatch()
-        switch IngestReader.read(body, as: reading.dialect, type: reading.type, context, into: &batch) {
+        switch body.read(type: reading.type, context, into: &batch) {
         case .read: break
-        case .malformed: throw Refusal(reason: .malformed, key: index)
-        case .tooManyEvents: throw Refusal(reason: .tooLarge, key: index)
+        case .malformed: throw Refusal(reason: .malformed, standing: standing)
+        case .tooManyEvents: throw Refusal(reason: .tooLarge, standing: standing)
         }
         let events = batch.finish()
-        let now = self.clock.monotonicTime()
         let count = events.lines.count + events.faults.count
-        if let pause = self.rates.withLock({ $0[index].take(count, at: now) }) {
+        if let pause = standing.take(count, at: self.clock.monotonicTime()) {
             let seconds = Int((pause / .seconds(1)).rounded(.up))
-            throw Refusal(reason: .tooFast, headers: [("Retry-After", "\(max(1, seconds))")], key: index)
+            throw Refusal(reason: .tooFast, headers: [("Retry-After", "\(max(1, seconds))")], standing: standing)
         }
         self.telemetry.faulty(events.faults)
         return Reading(
             request: DoorRequest(
-                source: index, dialect: reading.dialect, events, body: events.faults.isEmpty ? [] : body),
-            key: index)
+                source: source, dialect: reading.dialect, events, body: events.faults.isEmpty ? [] : bytes),
+            standing: standing)
     }
 
     private func body(of reading: borrowing DoorReading) throws(Refusal) -> [UInt8] {
-        guard reading.dialect != .pixel else { return PixelQuery.event(of: Array(reading.query.utf8)) }
         do throws(RequestBody.Refusal) {
-            let body = try RequestBody.inflate(
-                reading.body, encoding: reading.headers.first(name: "content-encoding")?.lowercased(),
-                byteCountMax: self.configuration.bodyByteCountMax)
-            return reading.dialect == .native ? body : RequestBody.unwrap(body)
+            return try RequestBody.text(
+                of: reading.body, encoding: reading.headers.first(name: "content-encoding")?.lowercased(),
+                query: reading.query, reading.dialect,
+                byteCountMax: reading.settings.configuration.bodyByteCountMax)
         } catch {
             switch error {
             case .tooLarge: throw Refusal(reason: .tooLarge)
@@ -107,41 +129,20 @@ final class Door: Sendable {
         }
     }
 
-    /// The key: of the query, of the header, of the body.
-    private func key(of reading: borrowing DoorReading, _ body: [UInt8]) throws(Refusal) -> Int {
-        let query = Array(reading.query.utf8)
-        var key: String?
-        for name in ["writeKey", "key", "api_key"] as [StaticString] {
-            if key == nil { key = FormText.value(of: name, in: query).map { String(decoding: $0, as: UTF8.self) } }
-        }
-        if key == nil, let header = reading.headers.first(name: "authorization") { key = Self.key(inHeader: header) }
-        if key == nil { key = IngestReader.key(in: body, reading.dialect) }
-        guard let key else { throw Refusal(reason: .noKey) }
-        guard let index = self.indexes[key] else { throw Refusal(reason: .unknownKey) }
-        return index
-    }
-
-    /// `Basic` with the key as the user's name, or `Bearer`.
-    private static func key(inHeader header: String) -> String? {
-        let parts = header.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2 else { return nil }
-        switch parts[0].lowercased() {
-        case "bearer": return String(parts[1])
-        case "basic":
-            return Base64Text.decode(Array(parts[1].utf8)).map { bytes in
-                String(decoding: bytes.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
-            }
-        default: return nil
-        }
+    /// The key's standing: of the head, else of the body.
+    private func standing(
+        of reading: borrowing DoorReading, _ inBody: String?
+    ) throws(Refusal) -> DoorStanding {
+        if let standing = reading.standing { return standing }
+        guard let key = inBody else { throw Refusal(reason: .noKey) }
+        return try self.standing(of: key, reading.headers, reading.settings)
     }
 
     /// The sender's address: behind proxies that are trusted, the last one that is not theirs.
-    private func address(of reading: borrowing DoorReading) -> String? {
-        guard let peer = reading.peer else { return nil }
-        let proxies = self.configuration.trustedProxies
-        guard proxies.contains(where: { $0.contains(peer) }) else { return peer }
-        let named = reading.headers[canonicalForm: "x-forwarded-for"].map { String($0) }
-        return named.last { address in !proxies.contains { $0.contains(address) } } ?? peer
+    func address(of peer: String?, _ headers: HTTPHeaders, _ settings: DoorSettings) -> String? {
+        guard let peer, settings.configuration.isProxy(peer) else { return peer }
+        let named = headers[canonicalForm: "x-forwarded-for"].map { String($0) }
+        return named.last { !settings.configuration.isProxy($0) } ?? peer
     }
 }
 
@@ -152,7 +153,11 @@ struct DoorReading {
     let body: [UInt8]
     let query: Substring
     let headers: HTTPHeaders
-    let peer: String?
+    /// The sender's.
+    let address: String?
+    let settings: DoorSettings
+    /// `nil` if the key is in the body.
+    let standing: DoorStanding?
 }
 
 /// How many events a key may send, as a bucket that fills with time.
@@ -196,15 +201,15 @@ extension DoorTelemetry.RefusalReason {
         case .tooLarge: 413
         case .encoding: 415
         case .malformed: 400
-        case .tooFast: 429
-        case .memory, .stopping: 503
+        case .tooFast, .share: 429
+        case .memory, .displaced, .stopping: 503
         case .slow: 408
         }
     }
 
     var headers: [(String, String)] {
         switch self {
-        case .memory, .stopping: [("Retry-After", "1")]
+        case .memory, .displaced, .share, .stopping: [("Retry-After", "1")]
         default: []
         }
     }
@@ -222,7 +227,8 @@ extension DoorTelemetry.RefusalReason {
         case .encoding: text = "this content encoding is not known; send gzip, deflate or none"
         case .malformed: text = "the body cannot be read as a whole; nothing of it was stored"
         case .tooFast: text = "too many events a second for this key; send them again later"
-        case .memory, .stopping: text = "nothing was stored; send it again"
+        case .share: text = "this address sends too much at once; nothing was stored; send it again later"
+        case .memory, .displaced, .stopping: text = "nothing was stored; send it again"
         }
         return JSONWriter.object { $0.member("error", text) }
     }

@@ -14,6 +14,8 @@ final class DoorCommitter: Sendable {
 
     private struct State {
         var waiting: [Waiting] = []
+        /// What a reload left; `nil`: nothing new.
+        var sources: [IngestSource]?
         var isStopping = false
         /// When the thread took its last group; `nil`: it waits.
         var since: MonotonicTime?
@@ -34,6 +36,11 @@ final class DoorCommitter: Sendable {
         }
     }
 
+    /// Spools of other sources than these are closed, so that the agent can delete their last segments.
+    func use(_ sources: [IngestSource]) {
+        self.state.update { $0.sources = sources }
+    }
+
     /// What waits is stored, and then the thread ends.
     func stop() {
         self.state.update { $0.isStopping = true }
@@ -46,25 +53,34 @@ final class DoorCommitter: Sendable {
         }
     }
 
+    private enum Turn {
+        case work([Waiting], _ sources: [IngestSource]?)
+        case end
+    }
+
     /// The thread's body.
     func run(_ store: consuming DoorStore<POSIXFileSystem>, _ telemetry: DoorTelemetry, _ manager: ServiceManager) {
         var store = store
         let clock = POSIXClock()
         while true {
-            let group = self.state.wait(until: clock.monotonicTime() + .seconds(5)) { state -> [Waiting]? in
-                if state.waiting.isEmpty { return state.isStopping ? [] : nil }
-                defer { state.waiting = [] }
+            let turn = self.state.wait(until: clock.monotonicTime() + .seconds(5)) { state -> Turn? in
+                if state.waiting.isEmpty, state.sources == nil { return state.isStopping ? .end : nil }
+                defer { (state.waiting, state.sources) = ([], nil) }
                 state.since = clock.monotonicTime()
-                return state.waiting
+                return .work(state.waiting, state.sources)
             }
             manager.tell(.alive)
-            guard let group else { continue }
-            if group.isEmpty { return }
-            let start = clock.monotonicTime()
-            let outcomes = store.store(group.map(\.request), now: start, wall: clock.wallTime())
-            telemetry.committed(
-                outcomes, took: clock.monotonicTime() - start, reach: store.reach, droppedCount: store.droppedCount)
-            for (waiting, outcome) in zip(group, outcomes) { waiting.answer(outcome) }
+            guard let turn else { continue }
+            guard case .work(let group, let sources) = turn else { return }
+            if !group.isEmpty {
+                let start = clock.monotonicTime()
+                let outcomes = store.store(group.map(\.request), now: start, wall: clock.wallTime())
+                telemetry.committed(
+                    outcomes, took: clock.monotonicTime() - start, reach: store.reach, droppedCount: store.droppedCount)
+                for (waiting, outcome) in zip(group, outcomes) { waiting.answer(outcome) }
+            }
+            // After the group, which may be of former sources.
+            if let sources { store.closeSpools(except: sources) }
             self.state.withLock { $0.since = nil }
         }
     }

@@ -3,25 +3,40 @@ internal import NIOHTTP1
 internal import WaybillIngest
 internal import WaybillJSON
 internal import WaybillMetrics
+internal import WaybillProtocol
+internal import WaybillReceiver
 internal import WaybillSystem
 
 /// One connection: request after request, each answered once its events are durable.
 ///
 ///     head ─▶ route, key in query or header ─▶ body, bounded ─▶ read in its dialect ─▶ committer ─▶ answer
 ///
-/// It is confined to its event loop. A body's bytes are taken from the memory of all connections as they arrive, and a request
-/// has a deadline from its first byte to its last; so what a slow or large body takes from others is given back by then.
+/// It is confined to its event loop. A body's bytes are taken from the memory of all connections as they arrive (``DoorRoom``),
+/// and a request has a deadline from its first byte to its last, and a pace; so what a slow or large body takes from others is
+/// given back by then. A request is judged by the settings that were in force when its head came.
 final class DoorHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private struct Request {
+    struct Request {
         let head: HTTPRequestHead
-        let path: Substring
         let query: Substring
-        let route: IngestRoute
+        let route: DoorRoute
+        let settings: DoorSettings
+        /// `nil` if the key is in the body, or there is none.
+        let standing: DoorStanding?
+        /// The sender's.
+        let address: String?
+        let place: DoorRoom.Place
         var body: [UInt8] = []
         let began: MonotonicTime
+
+        var byteCountMax: Int {
+            switch self.route {
+            case .ingest: self.settings.configuration.bodyByteCountMax
+            case .stream: StreamsConfiguration.bodyByteCountMax
+            }
+        }
     }
 
     private enum Phase {
@@ -34,48 +49,63 @@ final class DoorHandler: ChannelInboundHandler {
         case refused
     }
 
-    private let door: Door
+    let door: Door
     private var phase = Phase.idle
     private var deadline: Scheduled<Void>?
-    private var context: ChannelHandlerContext?
-    private var reservedByteCount = 0
+    private(set) var context: ChannelHandlerContext?
+    /// The room of the request that arrives; once it waits for the disk or the receiver, the answer gives it back.
+    private var place: DoorRoom.Place?
+    /// The length of the body, now and when its pace was last looked at.
+    private var arrived = (now: 0, before: 0)
     /// Whether a part of a request is being handled.
     private var isReading = false
-    private let places: ConnectionPlaces
+    private var places: DoorPlaces { self.door.places }
 
-    init(_ door: Door, places: ConnectionPlaces) {
+    /// How often a body's pace is looked at.
+    private static let paceInterval = Duration.seconds(5)
+    /// A smaller body may come as slowly as a network without reception makes it.
+    private static let pacedByteCountMin = 64 << 10
+
+    init(_ door: Door) {
         self.door = door
-        self.places = places
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        self.door.telemetry.connected()
-        self.setDeadline(self.door.configuration.idleDuration, context)
+        self.rest(self.door.settings, context)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         self.context = nil
         self.deadline?.cancel()
-        self.release()
-        self.door.telemetry.disconnected()
+        self.leave()
+        // A request holds its place, whose closure holds this handler.
+        self.phase = .refused
         context.fireChannelInactive()
     }
 
-    private func setDeadline(_ duration: Duration, _ context: ChannelHandlerContext) {
+    /// Waits for a request.
+    private func rest(_ settings: DoorSettings, _ context: ChannelHandlerContext) {
         let channel = context.channel
-        let telemetry = self.door.telemetry
-        let isRequest = if case .body = self.phase { true } else { false }
         self.deadline?.cancel()
-        self.deadline = context.eventLoop.scheduleTask(in: .nanoseconds(duration.nanoseconds)) {
-            if isRequest { telemetry.refused(.slow) }
-            channel.close(promise: nil)
-        }
+        let duration = TimeAmount.nanoseconds(settings.configuration.idleDuration.nanoseconds)
+        self.deadline = context.eventLoop.scheduleTask(in: duration) { channel.close(promise: nil) }
     }
 
-    private func release() {
-        self.door.telemetry.release(self.reservedByteCount)
-        self.reservedByteCount = 0
+    /// Gives the room of the request back.
+    private func leave() {
+        if let place = self.place { self.door.room.leave(place) }
+        self.place = nil
+        self.arrived = (0, 0)
+    }
+
+    /// Keeps a request's room, even if the sender goes.
+    ///
+    /// - Returns: gives the room back, on any thread.
+    func keepRoom(of request: Request) -> @Sendable () -> Void {
+        self.place = nil
+        let (room, place) = (self.door.room, request.place)
+        return { room.leave(place) }
     }
 
     // MARK: Reading
@@ -86,29 +116,26 @@ final class DoorHandler: ChannelInboundHandler {
         switch (self.unwrapInboundIn(data), self.phase) {
         case (.head(let head), .idle): self.take(head, context)
         case (.body(let bytes), .body(var request)):
-            guard request.body.count + bytes.readableBytes <= self.door.configuration.bodyByteCountMax else {
-                return self.refuse(.tooLarge, request.head, context)
+            let configuration = request.settings.configuration
+            guard request.body.count + bytes.readableBytes <= request.byteCountMax else {
+                return self.refuse(.tooLarge, request, context)
             }
-            guard self.reserve(bytes.readableBytes) else { return self.refuse(.memory, request.head, context) }
+            if let refusal = self.door.room.take(bytes.readableBytes, for: request.place, configuration.room) {
+                return self.refuse(refusal.reason, request, context)
+            }
             // Taken out, so that appending does not copy.
             self.phase = .refused
             request.body.append(contentsOf: bytes.readableBytesView)
+            self.arrived.now = request.body.count
             self.phase = .body(request)
         case (.end, .body(let request)):
             self.deadline?.cancel()
+            guard self.door.room.settle(request.place) else { return self.refuse(.displaced, request, context) }
             self.phase = .waiting
             self.places.asked(context.channel)
             self.answer(request, context)
         case (.head, _), (.body, _), (.end, _): break
         }
-    }
-
-    private func reserve(_ byteCount: Int) -> Bool {
-        guard self.door.telemetry.reserve(byteCount, of: self.door.configuration.memoryByteCountMax) else {
-            return false
-        }
-        self.reservedByteCount += byteCount
-        return true
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -123,23 +150,10 @@ final class DoorHandler: ChannelInboundHandler {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let path = parts.first ?? ""
         if head.method == .OPTIONS { return self.preflight(head, context) }
+        if self.takeStream(head, path: path, query: parts.count == 2 ? parts[1] : "", context) { return }
         do throws(IngestRoute.Refusal) {
             let route = try IngestRoute(method: head.method.rawValue, path: path)
-            if let length = head.headers.first(name: "content-length").flatMap({ Int($0) }),
-                length > self.door.configuration.bodyByteCountMax
-            {
-                return self.refuse(.tooLarge, head, context)
-            }
-            self.phase = .body(
-                Request(
-                    head: head, path: path, query: parts.count == 2 ? parts[1] : "", route: route,
-                    began: self.door.clock.monotonicTime()))
-            self.setDeadline(self.door.configuration.requestDuration, context)
-            if head.headers.first(name: "expect")?.lowercased() == "100-continue" {
-                context.writeAndFlush(
-                    self.wrapOutboundOut(.head(HTTPResponseHead(version: head.version, status: .continue))),
-                    promise: nil)
-            }
+            self.take(head, route, query: parts.count == 2 ? parts[1] : "", context)
         } catch {
             switch error {
             case .notFound: self.refuse(.notFound, head, context)
@@ -149,11 +163,100 @@ final class DoorHandler: ChannelInboundHandler {
         }
     }
 
+    private func take(
+        _ head: HTTPRequestHead, _ route: IngestRoute, query: Substring, _ context: ChannelHandlerContext
+    ) {
+        let settings = self.door.settings
+        if let length = head.headers.first(name: "content-length").flatMap({ Int($0) }),
+            length > settings.configuration.bodyByteCountMax
+        {
+            return self.refuse(.tooLarge, head, context)
+        }
+        var standing: DoorStanding?
+        if case .events = route {
+            do throws(Door.Refusal) {
+                standing = try self.door.standing(atHead: head.headers, query: query, settings)
+            } catch {
+                return self.refuse(error.reason, head, context, standing: error.standing)
+            }
+        }
+        let address = self.door.address(of: context.remoteAddress?.ipAddress, head.headers, settings)
+        self.begin(head, .ingest(route), query: query, settings, standing, address, context)
+    }
+
+    /// Reads the body of a request.
+    func begin(
+        _ head: HTTPRequestHead, _ route: DoorRoute, query: Substring, _ settings: DoorSettings,
+        _ standing: DoorStanding?, _ address: String?, _ context: ChannelHandlerContext
+    ) {
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let eventLoop = context.eventLoop
+        let place = self.door.room.enter(AddressGroup(address)) {
+            eventLoop.execute { bound.value.giveWay() }
+        }
+        self.place = place
+        self.phase = .body(
+            Request(
+                head: head, query: query, route: route, settings: settings, standing: standing, address: address,
+                place: place, began: self.door.clock.monotonicTime()))
+        self.watchPace(context)
+        if head.headers.first(name: "expect")?.lowercased() == "100-continue" {
+            context.writeAndFlush(
+                self.wrapOutboundOut(.head(HTTPResponseHead(version: head.version, status: .continue))),
+                promise: nil)
+        }
+    }
+
+    /// A smaller body needs the room of this one.
+    private func giveWay() {
+        guard let context, case .body(let request) = self.phase, let place, self.door.room.isDisplaced(place) else {
+            return
+        }
+        self.refuse(.displaced, request, context)
+    }
+
+    /// Ends a request that takes too long, or whose body does not arrive at the pace that it must have.
+    private func watchPace(_ context: ChannelHandlerContext) {
+        guard case .body(let request) = self.phase else { return }
+        let configuration = request.settings.configuration
+        let rest = configuration.requestDuration - (self.door.clock.monotonicTime() - request.began)
+        let isPaced = self.arrived.now >= Self.pacedByteCountMin && self.arrived.before > 0
+        let pace = configuration.bodyByteRateMin * Int(Self.paceInterval / .seconds(1))
+        guard rest > .zero, !isPaced || self.arrived.now - self.arrived.before >= pace else {
+            self.door.telemetry.refused(.slow)
+            return context.close(promise: nil)
+        }
+        self.arrived.before = self.arrived.now
+        self.deadline?.cancel()
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let wait = min(rest, Self.paceInterval)
+        self.deadline = context.eventLoop.scheduleTask(in: .nanoseconds(wait.nanoseconds)) {
+            guard let context = bound.value.context else { return }
+            bound.value.watchPace(context)
+        }
+    }
+
+    /// Whether the present request was read to its end.
+    var isAllRead: Bool { if case .waiting = self.phase { true } else { false } }
+
+    /// Reads no more of the present request.
+    func discard() {
+        self.deadline?.cancel()
+        self.phase = .refused
+    }
+
     // MARK: Answering
 
     private func answer(_ request: Request, _ context: ChannelHandlerContext) {
         switch request.route {
-        case .settings(let key): self.answer(settingsOf: key, request.head, context)
+        case .ingest(let route): self.answer(route, request, context)
+        case .stream(let call, let client): self.answer(call, of: client, request, context)
+        }
+    }
+
+    private func answer(_ route: IngestRoute, _ request: Request, _ context: ChannelHandlerContext) {
+        switch route {
+        case .settings(let key): self.answer(settingsOf: key, request, context)
         case .flags: self.write(200, DoorScript.noFlags, request.head, context)
         case .script:
             self.write(
@@ -164,11 +267,12 @@ final class DoorHandler: ChannelInboundHandler {
                 let reading = try self.door.read(
                     DoorReading(
                         dialect: dialect, type: type, body: request.body, query: request.query,
-                        headers: request.head.headers, peer: context.remoteAddress?.ipAddress))
+                        headers: request.head.headers, address: request.address, settings: request.settings,
+                        standing: request.standing))
                 self.store(reading, request, context)
             } catch {
                 self.door.telemetry.answered(dialect, status: error.reason.status, took: nil)
-                self.refuse(error.reason, request.head, context, error.headers, key: error.key)
+                self.refuse(error.reason, request.head, context, error.headers, standing: error.standing)
             }
         }
     }
@@ -177,23 +281,27 @@ final class DoorHandler: ChannelInboundHandler {
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         let began = self.door.clock.monotonicTime()
-        // Until it is stored, even if the sender is gone by then.
         let byteCount = reading.request.events.bytes.count + reading.request.body.count
-        let telemetry = self.door.telemetry
-        guard telemetry.reserve(byteCount, of: self.door.configuration.memoryByteCountMax) else {
-            telemetry.answered(reading.request.dialect, status: 503, took: nil)
-            return self.refuse(.memory, request.head, context, key: reading.key)
+        let room = self.door.room
+        let place = request.place
+        guard room.resize(place, to: byteCount, request.settings.configuration.room) else {
+            self.door.telemetry.answered(reading.request.dialect, status: 503, took: nil)
+            return self.refuse(.memory, request.head, context, standing: reading.standing)
         }
+        // Its room is taken until it is stored, even if the sender is gone by then.
+        self.place = nil
+        let (head, clock) = (request.head, self.door.clock)
         let isAdded = self.door.committer.add(
             .init(request: reading.request) { outcome in
-                telemetry.release(byteCount)
+                room.leave(place)
+                if case .stored(let counts) = outcome { reading.standing.tally.stored(counts, at: clock.wallTime()) }
                 eventLoop.execute {
-                    bound.value.stored(outcome, reading, request.head, began)
+                    bound.value.stored(outcome, reading, head, began)
                 }
             })
         if !isAdded {
-            telemetry.release(byteCount)
-            self.refuse(.stopping, request.head, context, key: reading.key)
+            room.leave(place)
+            self.refuse(.stopping, request.head, context, standing: reading.standing)
         }
     }
 
@@ -211,12 +319,12 @@ final class DoorHandler: ChannelInboundHandler {
                     200, DoorScript.pixel, head, context,
                     [("Content-Type", "image/gif"), ("Cache-Control", "no-store")])
             }
-            self.write(200, Self.text(of: counts, dialect), head, context, key: reading.key)
+            self.write(200, Self.text(of: counts, dialect), head, context, standing: reading.standing)
         case .full, .failed:
             self.door.telemetry.answered(dialect, status: 503, took: nil)
             self.write(
                 503, Array("{\"error\":\"nothing was stored; send it again\"}".utf8), head, context,
-                [("Retry-After", "5")], key: reading.key)
+                [("Retry-After", "5")], standing: reading.standing)
         }
     }
 
@@ -236,8 +344,9 @@ final class DoorHandler: ChannelInboundHandler {
         }
     }
 
-    private func answer(settingsOf key: String, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
-        guard self.door.index(ofKey: key) != nil else { return self.refuse(.unknownKey, head, context) }
+    private func answer(settingsOf key: String, _ request: Request, _ context: ChannelHandlerContext) {
+        let head = request.head
+        guard request.settings[key] != nil else { return self.refuse(.unknownKey, head, context) }
         let host = head.headers.first(name: "host") ?? ""
         let text = JSONWriter.object { json in
             json.member("integrations") { json in
@@ -261,39 +370,53 @@ final class DoorHandler: ChannelInboundHandler {
         self.write(204, nil, head, context, headers)
     }
 
+    /// Refuses a request while its body arrives, in the way of its path.
+    private func refuse(
+        _ reason: DoorTelemetry.RefusalReason, _ request: Request, _ context: ChannelHandlerContext
+    ) {
+        switch request.route {
+        case .ingest: self.refuse(reason, request.head, context)
+        case .stream(let call, _):
+            self.door.telemetry.refused(reason)
+            self.refuse(StreamRefusal(reason), call.verb, request.head, context)
+        }
+    }
+
     private func refuse(
         _ reason: DoorTelemetry.RefusalReason, _ head: HTTPRequestHead, _ context: ChannelHandlerContext,
-        _ headers: [(String, String)] = [], key: Int? = nil
+        _ headers: [(String, String)] = [], standing: DoorStanding? = nil
     ) {
         self.door.telemetry.refused(reason)
-        let isAllRead = if case .waiting = self.phase { true } else { false }
+        standing?.tally.refused(reason)
+        let isAllRead = self.isAllRead
         self.phase = .refused
         self.write(
-            reason.status, reason.text, head, context, reason.headers + headers, key: key,
+            reason.status, reason.text, head, context, reason.headers + headers, standing: standing,
             isAllRead: isAllRead)
     }
 
     /// Answers now, or once the part at hand is handled: an answer's end brings the next request of the same connection.
     ///
     /// - Parameter isAllRead: whether the whole request was read; if not, the connection ends.
-    private func write(
+    func write(
         _ status: Int, _ body: [UInt8]?, _ head: HTTPRequestHead, _ context: ChannelHandlerContext,
-        _ headers: [(String, String)] = [], key: Int? = nil, isAllRead: Bool = true
+        _ headers: [(String, String)] = [], standing: DoorStanding? = nil, isAllRead: Bool = true
     ) {
-        self.release()
-        guard self.isReading else { return self.send(status, body, head, context, headers, key, isAllRead) }
+        self.leave()
+        guard self.isReading else { return self.send(status, body, head, context, headers, standing, isAllRead) }
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.eventLoop.execute {
             let handler = bound.value
             guard let context = handler.context else { return }
-            handler.send(status, body, head, context, headers, key, isAllRead)
+            handler.send(status, body, head, context, headers, standing, isAllRead)
         }
     }
 
     private func send(
         _ status: Int, _ body: [UInt8]?, _ head: HTTPRequestHead, _ context: ChannelHandlerContext,
-        _ headers: [(String, String)], _ key: Int?, _ isAllRead: Bool
+        _ headers: [(String, String)], _ standing: DoorStanding?, _ isAllRead: Bool
     ) {
+        let settings = self.door.settings
         let isLast = !isAllRead || !head.isKeepAlive || self.door.isStopping
         var fields = HTTPHeaders(headers)
         if let body {
@@ -301,14 +424,14 @@ final class DoorHandler: ChannelInboundHandler {
             fields.add(name: "Content-Length", value: "\(body.count)")
         }
         if isLast { fields.add(name: "Connection", value: "close") }
-        if let origin = head.headers.first(name: "origin"), self.door.allows(origin, key) {
+        if let origin = head.headers.first(name: "origin"), settings.allows(origin, standing) {
             // Beacons send credentials, for which a star is no answer.
             fields.add(name: "Access-Control-Allow-Origin", value: origin)
             fields.add(name: "Access-Control-Allow-Credentials", value: "true")
             fields.add(name: "Vary", value: "Origin")
         }
         self.phase = isLast ? .refused : .idle
-        self.setDeadline(self.door.configuration.idleDuration, context)
+        self.rest(settings, context)
         self.places.rested(context.channel)
         let answer = HTTPResponseHead(version: head.version, status: .init(statusCode: status), headers: fields)
         context.write(self.wrapOutboundOut(.head(answer)), promise: nil)
@@ -327,4 +450,21 @@ final class DoorHandler: ChannelInboundHandler {
             }
         }
     }
+}
+
+extension DoorRoom.Refusal {
+    fileprivate var reason: DoorTelemetry.RefusalReason {
+        switch self {
+        case .share: .share
+        case .full: .memory
+        case .displaced: .displaced
+        }
+    }
+}
+
+/// What a request asks for.
+enum DoorRoute {
+    case ingest(IngestRoute)
+    /// A stream of Waybill's own client, who has shown its credentials.
+    case stream(StreamCall, ForwardedClient)
 }

@@ -3,44 +3,69 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 internal import ServiceLifecycle
-internal import WaybillIngest
+package import WaybillIngest
 internal import WaybillJSON
 internal import WaybillMetrics
 internal import WaybillNotices
+package import WaybillReceiver
 internal import WaybillSystem
 internal import WaybillTLS
 
 /// The door as a service: listens, stores, and tells how it is.
 package final class DoorService: Service {
-    /// Why it cannot listen.
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-    }
-
-    private let configuration: DoorConfiguration
+    /// What it was started with.
+    let configuration: DoorConfiguration
+    private let streams: StreamsConfiguration?
+    /// What applies now.
+    let taken: Lock<DoorConfiguration>
+    let door: Door
+    let telemetry: DoorTelemetry
+    let tls = Lock<TLSServer?>(nil)
+    let statusToken: StatusToken
     private let logger: Logger
 
-    package init(_ configuration: DoorConfiguration, logger: Logger) {
+    /// - Parameter streams: how streams of Waybill's own clients are forwarded; `nil`: they are not taken.
+    package init(_ configuration: DoorConfiguration, streams: StreamsConfiguration? = nil, logger: Logger) {
         self.configuration = configuration
+        self.streams = streams
+        self.taken = Lock(configuration)
+        self.telemetry = DoorTelemetry(logger: logger)
+        self.door = Door(configuration, telemetry: self.telemetry)
+        self.statusToken = StatusToken(configuration.statusToken)
         self.logger = logger
     }
 
     package func run() async throws {
-        let telemetry = DoorTelemetry(logger: self.logger)
-        let door = Door(self.configuration, telemetry: telemetry)
-        // The authority of senders' certificates is not asked for.
-        let tls = try self.configuration.tls.map { try TLSServer($0, isSigned: { _, _ in false }) }
+        let (door, telemetry) = (self.door, self.telemetry)
+        if let server = try Self.server(self.configuration) {
+            self.tls.withLock { $0 = server }
+            telemetry.certificateUsed(until: server.expiry)
+        }
         let store = try self.store()
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        door.streams = try await self.gateway(on: group.next())
         let manager = self.configuration.manager
         let handover = Handover(store)
         let worker = Worker(name: "waybill-door") {
             handover.take { store in door.committer.run(store, telemetry, manager) }
         }
+        let isStopping = Monitor(false)
+        let watch = self.configuration.certificate.map { _ in
+            Worker(name: "waybill-door-tls") { self.watchCertificate(until: isStopping) }
+        }
+        let end = {
+            isStopping.update { $0 = true }
+            door.committer.stop()
+            worker.join()
+            watch?.join()
+        }
         do {
-            let channel = try await self.listen(door, tls, group)
+            let channel = try await self.listen(door, group)
             let metrics = try await MetricsServer.start(
-                on: self.configuration.metrics, group: group, Self.answers(of: door))
+                on: MetricsListening(
+                    address: self.configuration.metrics, socket: self.configuration.statusSocket,
+                    token: self.statusToken),
+                group: group, self.answers)
             self.logger.notice(
                 "the door is open",
                 metadata: [
@@ -54,24 +79,31 @@ package final class DoorService: Service {
             manager.tell(.stopping)
             // Answers that wait are given; then nothing waits.
             door.stop()
+            door.streams?.stop()
             channel.close(promise: nil)
             metrics?.stop()
         } catch {
-            door.committer.stop()
-            worker.join()
+            end()
             try await group.shutdownGracefully()
             throw error
         }
-        door.committer.stop()
-        worker.join()
+        end()
         try await group.shutdownGracefully()
         self.logger.notice("the door is closed")
+    }
+
+    private func gateway(on eventLoop: any EventLoop) async throws -> StreamGateway? {
+        guard let configuration = self.streams else { return nil }
+        let logger = self.logger
+        return try await eventLoop.submit {
+            try StreamGateway(configuration, on: eventLoop, threads: NIOThreadPool.singleton, logger: logger)
+        }.get()
     }
 
     private func spoolFiles() throws -> POSIXFileSystem {
         guard let name = self.configuration.group else { return POSIXFileSystem(.spool) }
         guard let group = UserGroup(named: name) else {
-            throw Failure(
+            throw DoorFailure(
                 description: "this machine has no group \(name), which ingest.group names; create it: groupadd \(name)")
         }
         return POSIXFileSystem(.spool(sharedBy: group))
@@ -95,54 +127,53 @@ package final class DoorService: Service {
         return store
     }
 
-    private func listen(
-        _ door: Door, _ tls: TLSServer?, _ group: MultiThreadedEventLoopGroup
-    ) async throws -> any Channel {
-        let places = ConnectionPlaces(countMax: self.configuration.connectionCountMax)
+    private func listen(_ door: Door, _ group: MultiThreadedEventLoopGroup) async throws -> any Channel {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 1024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.maxMessagesPerRead, value: 4)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelInitializer { channel in
-                guard places.take(for: channel) else { return channel.close() }
+            .childChannelInitializer { [tls] channel in
+                guard door.admits(channel) else { return channel.close() }
                 return channel.eventLoop.makeCompletedFuture {
-                    try tls?.addHandlers(to: channel, linger: .seconds(1)) { _, _, _ in }
+                    try tls.withLock { $0 }?.addHandlers(to: channel, linger: .seconds(1)) { _, _, _ in }
                     // Requests on one connection are answered one after the other.
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline(withPipeliningAssistance: true)
-                    try channel.pipeline.syncOperations.addHandler(DoorHandler(door, places: places))
+                    try channel.pipeline.syncOperations.addHandler(DoorHandler(door))
                 }
             }
         do {
             return try await bootstrap.bind(host: self.configuration.listen.host, port: self.configuration.listen.port)
                 .get()
         } catch {
-            throw Failure(
+            throw DoorFailure(
                 description: "cannot listen on \(self.configuration.listen): \(BindFailure.text(of: error)); choose "
                     + "another address with ingest.listen")
         }
     }
 
-    private static func answers(of door: Door) -> MetricsAnswers {
-        MetricsAnswers(
-            page: { eventLoop in
-                eventLoop.makeSucceededFuture(
-                    door.telemetry.page(connectionCountMax: door.configuration.connectionCountMax))
-            },
+    private var answers: MetricsAnswers {
+        let door = self.door
+        return MetricsAnswers(
+            page: { $0.makeSucceededFuture(door.telemetry.page(of: door)) },
             liveness: { eventLoop in
                 door.committer.isAlive
                     ? eventLoop.makeSucceededVoidFuture()
-                    : eventLoop.makeFailedFuture(Failure(description: "the disk does not answer"))
+                    : eventLoop.makeFailedFuture(DoorFailure(description: "the disk does not answer"))
             },
-            readiness: { eventLoop in
-                let isStoring = door.telemetry.isStoring
-                return eventLoop.makeSucceededFuture(
-                    Readiness(
-                        isReady: isStoring,
-                        problems: isStoring ? [] : ["the spool cannot be written: the disk is full, or fails"]))
-            },
+            readiness: { $0.makeSucceededFuture(door.telemetry.readiness) },
             status: { _, channel in
-                channel.eventLoop.makeSucceededFuture(door.telemetry.status)
+                channel.eventLoop.makeSucceededFuture(door.telemetry.status(of: door))
             })
+    }
+}
+
+extension Door {
+    /// Whether a new connection may stay.
+    fileprivate func admits(_ channel: any Channel) -> Bool {
+        let configuration = self.settings.configuration
+        let peer = channel.remoteAddress?.ipAddress
+        let isProxy = peer.map { configuration.isProxy($0) } ?? false
+        return self.places.take(for: channel, of: isProxy ? nil : AddressGroup(peer), configuration.places)
     }
 }

@@ -8,14 +8,13 @@ package import WaybillSystem
 ///
 /// One thread hands it to another; nobody changes it in between.
 package final class DoorRequest: Sendable {
-    /// The position of its source in the configuration.
-    package let source: Int
+    package let source: IngestSource
     package let dialect: Dialect
     package let events: IngestedEvents
     /// What the faults point into.
     package let body: [UInt8]
 
-    package init(source: Int, dialect: Dialect, _ events: IngestedEvents, body: [UInt8]) {
+    package init(source: IngestSource, dialect: Dialect, _ events: IngestedEvents, body: [UInt8]) {
         self.source = source
         self.dialect = dialect
         self.events = events
@@ -32,7 +31,7 @@ package enum DoorOutcome: Hashable, Sendable {
     case failed
 }
 
-/// The results of a request's events.
+/// The results of a request's events; a user event that another one's properties made counts with it.
 package struct DoorCounts: Hashable, Sendable {
     package var storedCount = 0
     /// Events that had been stored before.
@@ -66,12 +65,15 @@ package struct DoorCounts: Hashable, Sendable {
 /// `transform --distinct` know the id. After a failed sync the writer is replaced, for its segment is in doubt for good.
 package struct DoorStore<Files: FileSystem>: ~Copyable {
     private let files: Files
-    private let sources: [IngestSource]
-    private let spools: [String]
-    /// The spool of each source.
-    private let spoolOfSource: [Int]
+    private let root: String
+    /// The folders of the spools that were used; reloads may add some.
+    private var spools: [String] = []
+    /// The positions of folders' names in ``spools``.
+    private var spoolOfFolder: [String: Int] = [:]
     private let freeByteCountMin: Int
     private var writers: [Int: WriterBox<Files>] = [:]
+    /// The folders whose spools stay open; `nil`: all.
+    private var kept: Set<String>?
     private var window: RepeatWindow
     private var quarantine: DoorQuarantine<Files>
     private var generator: SeededGenerator
@@ -85,22 +87,45 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         freeByteCountMin: Int, files: Files, _ generator: SeededGenerator
     ) {
         self.files = files
-        self.sources = sources
-        var spools: [String] = []
-        var spoolOfSource: [Int] = []
-        for source in sources {
-            let path = Path.join(root, Self.folder(of: source))
-            let index = spools.firstIndex(of: path) ?? spools.count
-            if index == spools.count { spools.append(path) }
-            spoolOfSource.append(index)
-        }
-        self.spools = spools
-        self.spoolOfSource = spoolOfSource
+        self.root = root
         self.freeByteCountMin = freeByteCountMin
         self.window = window
         self.quarantine = DoorQuarantine(root: quarantine, files: files)
         self.generator = generator
+        for source in sources { _ = self.add(Self.folder(of: source)) }
     }
+
+    private mutating func add(_ folder: String) -> Int {
+        if let index = self.spoolOfFolder[folder] { return index }
+        self.spools.append(Path.join(self.root, folder))
+        self.spoolOfFolder[folder] = self.spools.count - 1
+        return self.spools.count - 1
+    }
+
+    /// The spool of a source; if a reload has brought it, the ids of what it has are known first.
+    private mutating func spool(of source: IngestSource, _ now: MonotonicTime, _ wall: WallTime) -> Int {
+        let folder = Self.folder(of: source)
+        if let index = self.spoolOfFolder[folder] { return index }
+        let index = self.add(folder)
+        let since = wall.milliseconds * 1_000_000 - self.window.duration.nanoseconds
+        _ = self.fill(index, since: since, now)
+        return index
+    }
+
+    /// Closes the spools of sources that a reload took away, now and after each group: a request that came before the reload
+    /// opens its spool again.
+    package mutating func closeSpools(except sources: [IngestSource]) {
+        self.kept = Set(sources.map { Self.folder(of: $0) })
+        self.closeOthers()
+    }
+
+    private mutating func closeOthers() {
+        guard let kept else { return }
+        for (folder, index) in self.spoolOfFolder where !kept.contains(folder) { self.writers[index] = nil }
+    }
+
+    /// Spools that are open.
+    package var openCount: Int { self.writers.count }
 
     private static func folder(of source: IngestSource) -> String {
         "\(PercentText.encode(source.bundle))-\(source.environment.rawValue)"
@@ -118,17 +143,22 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// - Returns: how many ids it has now.
     package mutating func fill(since: Int64, now: MonotonicTime) -> Int {
         var count = 0
-        for (index, spool) in self.spools.enumerated() {
-            do throws(FileSystemError) {
-                guard try self.files.status(at: spool) != nil else { continue }
-                try self.files.synchronizeDirectory(spool)
-                for name in try self.files.list(spool) where name.contains(".ndjson") {
-                    count += try self.fill(from: Path.join(spool, name), of: index, since: since, now)
-                }
-            } catch {
-                // Without it repeats are found later: by providers, and by `--distinct`.
-                continue
+        for index in self.spools.indices { count += self.fill(index, since: since, now) }
+        return count
+    }
+
+    private mutating func fill(_ index: Int, since: Int64, _ now: MonotonicTime) -> Int {
+        let spool = self.spools[index]
+        var count = 0
+        do throws(FileSystemError) {
+            guard try self.files.status(at: spool) != nil else { return 0 }
+            try self.files.synchronizeDirectory(spool)
+            for name in try self.files.list(spool) where name.contains(".ndjson") {
+                count += try self.fill(from: Path.join(spool, name), of: index, since: since, now)
             }
+        } catch {
+            // Without it repeats are found later: by providers, and by `--distinct`.
+            return count
         }
         return count
     }
@@ -162,7 +192,10 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         self.window.turn(now)
         var outcomes = [DoorOutcome](repeating: .stored(DoorCounts()), count: requests.count)
         var counts = [DoorCounts](repeating: DoorCounts(), count: requests.count)
-        let bySpool = Dictionary(grouping: requests.indices) { self.spoolOfSource[requests[$0].source] }
+        var bySpool: [Int: [Int]] = [:]
+        for index in requests.indices {
+            bySpool[self.spool(of: requests[index].source, now, wall), default: []].append(index)
+        }
         for (spool, indexes) in bySpool.sorted(by: { $0.key < $1.key }) {
             let failure = self.store(indexes, of: requests, in: spool, now, &counts)
             for index in indexes {
@@ -177,6 +210,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             counts[index].quarantinedCount = requests[index].events.faults.count
             outcomes[index] = .stored(counts[index])
         }
+        self.closeOthers()
         return outcomes
     }
 
@@ -197,7 +231,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         }
         self.buffer.removeAll()
         var byteCounts: [Int] = []
-        var owners: [(request: Int, id: UniqueID)] = []
+        var owners: [(request: Int, id: UniqueID, isAddition: Bool)] = []
         /// The positions of ids in `owners`.
         var positions: [UniqueID: Int] = [:]
         /// Requests with an event of another one of this group: they are answered alike.
@@ -207,19 +241,20 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             for line in requests[index].events.lines {
                 if let position = positions[line.id] {
                     repeats.append((index, position))
-                    counts[index].repeatedCount += 1
+                    if !line.isAddition { counts[index].repeatedCount += 1 }
                     continue
                 }
                 guard !self.window.contains(line.id, of: spool) else {
-                    counts[index].repeatedCount += 1
+                    if !line.isAddition { counts[index].repeatedCount += 1 }
                     continue
                 }
                 positions[line.id] = owners.count
                 let start = self.buffer.count
-                requests[index].events.append(line, number: number, writer: writer.writer.writer, to: &self.buffer)
+                requests[index].events.append(
+                    line, number: number, writer: writer.writer.writer, via: requests[index].dialect, to: &self.buffer)
                 number += 1
                 byteCounts.append(self.buffer.count - start)
-                owners.append((index, line.id))
+                owners.append((index, line.id, line.isAddition))
             }
         }
         guard !byteCounts.isEmpty else { return nil }
@@ -237,7 +272,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         }
         for owner in owners.prefix(written.storedCount) {
             self.window.add(owner.id, of: spool, at: now)
-            counts[owner.request].storedCount += 1
+            if !owner.isAddition { counts[owner.request].storedCount += 1 }
         }
         guard let failure = written.failure else { return nil }
         let unstored =
@@ -264,12 +299,13 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
                 let request = requests[index]
                 for fault in request.events.faults {
                     try self.quarantine.add(
-                        request.body[fault.range], fault.reason, request.dialect, self.sources[request.source], wall)
+                        request.body[fault.range], fault.reason, request.dialect, request.source, wall)
                 }
             }
             try self.quarantine.synchronize()
             return nil
         } catch {
+            self.quarantine.giveUp()
             return Self.outcome(of: error)
         }
     }

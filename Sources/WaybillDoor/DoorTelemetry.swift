@@ -19,7 +19,12 @@ package final class DoorTelemetry: Sendable {
         case encoding
         case malformed
         case tooFast = "too-fast"
+        /// Its address holds its share of the memory.
+        case share
+        /// All memory is taken.
         case memory
+        /// It gave way to a smaller body when all memory was taken.
+        case displaced
         case stopping
         case slow
     }
@@ -35,30 +40,19 @@ package final class DoorTelemetry: Sendable {
         var reach: Duration?
         /// Whether the last group was stored.
         var isStoring = true
+        var reloads = ReloadCounts()
+        var certificateExpiry: WallTime?
     }
 
     private let counts = Lock(Counts())
-    private let connections = Atomic(0)
-    private let waiting = Atomic(0)
     let commits = DurationHistogram(.disk)
     let answers = DurationHistogram(.disk)
     let logger: Logger
+    private let started = POSIXClock().wallTime()
 
     package init(logger: Logger) {
         self.logger = logger
     }
-
-    func connected() { _ = self.connections.add(1, ordering: .relaxed) }
-    func disconnected() { _ = self.connections.add(-1, ordering: .relaxed) }
-
-    /// Takes room for bytes of a body, if there is some.
-    func reserve(_ byteCount: Int, of byteCountMax: Int) -> Bool {
-        if self.waiting.add(byteCount, ordering: .relaxed) <= byteCountMax { return true }
-        _ = self.waiting.add(-byteCount, ordering: .relaxed)
-        return false
-    }
-
-    func release(_ byteCount: Int) { _ = self.waiting.add(-byteCount, ordering: .relaxed) }
 
     func answered(_ dialect: Dialect, status: Int, took: Duration?) {
         self.counts.withLock { $0.requests[dialect, default: [:]][status, default: 0] += 1 }
@@ -109,27 +103,80 @@ package final class DoorTelemetry: Sendable {
         }
     }
 
-    /// Whether the last group was stored.
-    var isStoring: Bool { self.counts.withLock { $0.isStoring } }
+    // MARK: Reloads
 
-    /// Everything, as JSON; no key is named.
-    var status: [UInt8] {
-        let counts = self.counts.withLock { $0 }
-        return JSONWriter.object { json in
-            json.member("program", "ingest")
-            json.member("health", counts.isStoring ? "ok" : "down")
-            json.member("stored_events", counts.events.storedCount)
-            json.member("repeated_events", counts.events.repeatedCount)
-            json.member("quarantined_events", counts.events.quarantinedCount)
-            json.member("connections", self.connections.load(ordering: .relaxed))
-            json.member("waiting_bytes", self.waiting.load(ordering: .relaxed))
-            json.member(
-                "refused", Dictionary(uniqueKeysWithValues: counts.refusals.map { ($0.key.rawValue, $0.value) }))
-            json.member("faults", Dictionary(uniqueKeysWithValues: counts.faults.map { ($0.key.rawValue, $0.value) }))
+    func reloaded(_ changes: [ConfigurationChange]) {
+        self.counts.withLock { $0.reloads.count(changes) }
+        let applied = changes.filter { !$0.needsRestart }.map(\.description)
+        let waiting = changes.filter(\.needsRestart).map(\.description)
+        self.logger.notice(
+            changes.isEmpty ? "configuration reloaded: nothing changed" : "configuration reloaded",
+            metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
+        guard !waiting.isEmpty else { return }
+        self.logger.warning(
+            .doorRestartNeeded, "these changes of the configuration need a restart",
+            metadata: ["changes": "\(waiting.joined(separator: "; "))"])
+    }
+
+    func reloadRefused(_ problems: [String]) {
+        self.counts.withLock { $0.reloads.refused += 1 }
+        for problem in problems {
+            self.logger.error(
+                .doorReloadRefused, "the new configuration is refused, the old one stays",
+                metadata: ["problem": "\(problem)"])
         }
     }
 
-    func page(connectionCountMax: Int) -> MetricsPage {
+    func certificateRenewed(_ changes: [ConfigurationChange]) {
+        self.logger.notice(
+            "the certificate was renewed",
+            metadata: ["changes": "\(changes.map(\.description).joined(separator: "; "))"])
+    }
+
+    func certificateUsed(until expiry: WallTime) {
+        self.counts.withLock { $0.certificateExpiry = expiry }
+    }
+
+    // MARK: Answers
+
+    /// Whether the last group was stored.
+    private var isStoring: Bool { self.counts.withLock { $0.isStoring } }
+
+    var readiness: Readiness {
+        guard !self.isStoring else { return .ready }
+        return Readiness(
+            isReady: false, problems: ["the spool cannot be written: the disk is full, or fails; senders repeat"])
+    }
+
+    /// Everything, as JSON.
+    func status(of door: Door) -> [UInt8] {
+        let counts = self.counts.withLock { $0 }
+        let readiness = self.readiness
+        let settings = door.settings
+        return JSONWriter.object { json in
+            json.member("part", "ingest")
+            json.member("name", settings.configuration.listen.description)
+            json.member("software", settings.configuration.software)
+            json.member("time", door.clock.wallTime().milliseconds)
+            json.member("started", self.started.milliseconds)
+            json.member("health", (readiness.isReady ? Health.ok : Health.down).rawValue)
+            json.member("problems", array: readiness.problems) { $0.string($1) }
+            json.member("lines", counts.events.storedCount)
+            json.member("repeated", counts.events.repeatedCount)
+            json.member("quarantined", counts.events.quarantinedCount)
+            json.member("connections", door.places.count)
+            json.member("waiting_bytes", door.room.byteCount)
+            json.member(
+                "refused", Dictionary(uniqueKeysWithValues: counts.refusals.map { ($0.key.rawValue, $0.value) }))
+            json.member("faults", Dictionary(uniqueKeysWithValues: counts.faults.map { ($0.key.rawValue, $0.value) }))
+            json.member("certificate_expiry", counts.certificateExpiry.map { Int($0.milliseconds) })
+            json.member("keys", objects: settings.all) { json, standing in
+                standing.key.write(standing.tally.counts, to: &json)
+            }
+        }
+    }
+
+    func page(of door: Door) -> MetricsPage {
         let counts = self.counts.withLock { $0 }
         var page = MetricsPage()
         page.add("waybill_ingest_requests_total", .counter, "Requests with events, by what they were answered.") {
@@ -164,14 +211,32 @@ package final class DoorTelemetry: Sendable {
         page.add("waybill_ingest_repeat_window_seconds", .gauge, "How far back repeated events are known.") {
             if let reach = counts.reach { $0.sample(reach / .seconds(1)) }
         }
+        page.add("waybill_ingest_connections", .gauge, "Open connections.", door.places.count)
+        let ended = door.places.ended
         page.add(
-            "waybill_ingest_connections", .gauge, "Open connections.", self.connections.load(ordering: .relaxed))
-        page.add(
-            "waybill_ingest_waiting_bytes", .gauge, "Bytes of bodies that arrive or wait.",
-            self.waiting.load(ordering: .relaxed))
+            "waybill_ingest_ended_connections_total", .counter,
+            "Connections that ended for another one, or came too many."
+        ) {
+            for reason in DoorPlaces.Ended.allCases { $0.sample(ended[reason] ?? 0, [("reason", reason.rawValue)]) }
+        }
+        page.add("waybill_ingest_waiting_bytes", .gauge, "Bytes of bodies that arrive or wait.", door.room.byteCount)
         page.add("waybill_ingest_durable_seconds", "Time of writing and syncing a group of requests.", self.commits)
         page.add("waybill_ingest_answer_seconds", "Time from a request's last byte to its answer.", self.answers)
+        self.addReloads(counts, to: &page)
+        page.addBuild(door.settings.configuration.software, protocol: [])
+        door.streams?.telemetry.write(to: &page)
         page.addProcess()
         return page
+    }
+
+    private func addReloads(_ counts: Counts, to page: inout MetricsPage) {
+        page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") {
+            $0.sample(counts.reloads.taken, [("outcome", "taken")])
+            $0.sample(counts.reloads.partial, [("outcome", "partial")])
+            $0.sample(counts.reloads.refused, [("outcome", "refused")])
+        }
+        page.add("waybill_tls_certificate_expiry_seconds", .gauge, "When the certificate expires, since 1970.") {
+            if let expiry = counts.certificateExpiry { $0.sample(Int(expiry.milliseconds / 1000)) }
+        }
     }
 }

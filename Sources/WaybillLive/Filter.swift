@@ -17,7 +17,7 @@ package struct Filter: Sendable, Equatable {
 
     /// What a word looks at.
     enum Subject: Hashable, Sendable {
-        case name, user, anon, screen, prev, kind, env, app, version, session, id, stream
+        case name, user, anon, screen, prev, kind, env, app, version, session, id, stream, via
         /// `data.x`, `traits.x`, `ids.x`.
         case member([String])
         case refused, reason
@@ -96,6 +96,7 @@ package struct Filter: Sendable, Equatable {
         case .stream: return needle.isAny || needle.isPart(of: line.source.stream?.id ?? "")
         case .user: return Self.has(line.user) { needle.equals($0) || needle.isAny }
         case .anon: return Self.has(line.anon) { needle.equals($0) || needle.isAny }
+        case .via: return Self.has(line.text("via")) { needle.equals($0) || needle.isAny }
         case .session: return Self.has(line.text("session")) { needle.equals($0) || needle.isAny }
         case .id: return Self.has(line.text("id")) { needle.equals($0) || needle.isAny }
         case .screen: return Self.has(line.text("screen")) { needle.isPart(of: $0) || needle.isAny }
@@ -115,7 +116,7 @@ package struct Filter: Sendable, Equatable {
 extension Filter.Subject {
     /// The words before a colon, for help and errors.
     static let keys = [
-        "name", "user", "anon", "screen", "prev", "kind", "env", "app", "version", "session", "id", "stream",
+        "name", "user", "anon", "screen", "prev", "kind", "env", "app", "version", "session", "id", "stream", "via",
         "data.FIELD", "traits.FIELD", "ids.NAME", "refused", "reason",
     ]
 
@@ -133,6 +134,7 @@ extension Filter.Subject {
         case "session": self = .session
         case "id": self = .id
         case "stream": self = .stream
+        case "via": self = .via
         case "refused": self = .refused
         case "reason": self = .reason
         default:

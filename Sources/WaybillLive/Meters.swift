@@ -58,10 +58,13 @@ struct DelayMeter {
 }
 
 /// Where lines came from, with their delays and when each was last heard.
+///
+/// The segments of a spool are one source, which is the spool's folder: an app or a door begins a segment every megabyte.
 struct SourceMeters {
     private struct Key: Hashable {
         let path: String
-        let stream: String
+        /// Of a file that is no segment.
+        let stream: String?
         let env: String
         let app: String
     }
@@ -69,17 +72,25 @@ struct SourceMeters {
     private struct Meter {
         var lineCount = 0
         var last = WallTime.unknown
+        var stream = ""
         var delays = DelayMeter(countMax: 200)
+        /// What its events were sent as over HTTP; a door's spool has one or several.
+        var dialects: Set<String> = []
     }
 
     /// One more takes the place of the one that was heard longest ago.
     private static let countMax = 200
+    /// A door has five; another program that writes a spool may have others.
+    private static let dialectCountMax = 8
 
     private var meters: [Key: Meter] = [:]
 
     mutating func add(_ batch: LiveBatch, lineCount: Int) {
         let source = batch.reader.source
-        let key = Key(path: batch.path, stream: batch.stream, env: source.env.rawValue, app: source.bundle)
+        let folder = Self.spool(ofSegment: batch.path)
+        let key = Key(
+            path: folder ?? batch.path, stream: folder == nil ? batch.stream : nil, env: source.env.rawValue,
+            app: source.bundle)
         if self.meters[key] == nil, self.meters.count >= Self.countMax,
             let oldest = self.meters.min(by: { $0.value.last.milliseconds < $1.value.last.milliseconds })
         {
@@ -87,11 +98,36 @@ struct SourceMeters {
         }
         var meter = self.meters.removeValue(forKey: key) ?? Meter()
         meter.lineCount += lineCount
+        meter.stream = batch.stream
         if batch.receivedAt != .unknown { meter.last = batch.receivedAt }
+        var tape = JSONTape()
         for row in batch.rows.suffix(50) {
             if let delay = row.delay { meter.delays.add(delay) }
+            guard folder != nil, let dialect = row.withOriginal({ Self.dialect(of: $0, &tape) }),
+                meter.dialects.count < Self.dialectCountMax
+            else { continue }
+            meter.dialects.insert(dialect)
         }
         self.meters[key] = meter
+    }
+
+    private static func dialect(of line: UnsafeRawBufferPointer, _ tape: inout JSONTape) -> String? {
+        guard tape.accepts(line, from: 0), let index = tape.firstValue(of: "via", in: 0), tape[index].kind == .string
+        else { return nil }
+        return ShownText.cut(JSONText.string(tape.bytes(of: index)), to: 20)
+    }
+
+    /// The folder of `<writer>-<first sequence>.ndjson`; `nil` for another file (`Protocol/formats/spool.md`).
+    static func spool(ofSegment path: String) -> String? {
+        let suffix = ".ndjson"
+        guard path.hasSuffix(suffix), let slash = path.lastIndex(of: "/") else { return nil }
+        let name = path[path.index(after: slash)...].dropLast(suffix.count).utf8
+        // A UUID, and a number.
+        guard name.count > 37, name.dropFirst(36).first == UInt8(ascii: "-"),
+            name.prefix(36).filter({ $0 == UInt8(ascii: "-") }).count == 4,
+            name.dropFirst(37).allSatisfy({ 0x30...0x39 ~= $0 })
+        else { return nil }
+        return String(path[..<slash])
     }
 
     /// Heard last first.
@@ -101,9 +137,12 @@ struct SourceMeters {
         }
         json.member("sources", objects: sorted.prefix(50)) { json, entry in
             json.member("source", ShownText.cut(entry.key.path))
-            json.member("stream", entry.key.stream)
+            json.member("stream", entry.value.stream)
             json.member("env", entry.key.env)
             json.member("app", ShownText.cut(entry.key.app))
+            if !entry.value.dialects.isEmpty {
+                json.member("via", array: entry.value.dialects.sorted()) { $0.string($1) }
+            }
             json.member("lines", entry.value.lineCount)
             json.member("last", entry.value.last == .unknown ? nil : Int(entry.value.last.milliseconds))
             json.member("p50", entry.value.delays.percentiles?.p50)

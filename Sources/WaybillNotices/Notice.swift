@@ -69,6 +69,10 @@ package enum Notice: Int, CaseIterable, Sendable {
     // The door.
     case doorFull = 1501
     case doorFailed = 1502
+    case doorReceiverAway = 1503
+    case doorAgentsUnusable = 1504
+    case doorRestartNeeded = 1511
+    case doorReloadRefused = 1512
 
     // The agent: state.
     case registryDamaged = 2001

@@ -13,5 +13,34 @@ extension NoticeText {
             cause: "The disk fails, or the folder cannot be written by the door's user.",
             effect: "Requests are answered 503 with `Retry-After`; SDKs send their events again.",
             remedy: "Look at the folder's owner and at `dmesg`. The door goes on by itself."),
+        .doorReceiverAway: NoticeText(
+            "The door cannot forward streams to its receiver", of: [],
+            cause: """
+                The receiver of `ingest.streams.receiver` does not answer, or does not let the door in. `reason` says which.
+                """,
+            effect: """
+                Requests of `/v1/streams` are answered 503 with `Retry-After`. Clients keep their events and send them again; \
+                nothing is lost. Events of SDKs are taken as before.
+                """,
+            remedy: """
+                Start the receiver, or correct `receiver`, `tls` and `token_file`. The principal of the token needs \
+                `may_forward: true` at the receiver.
+                """),
+        .doorAgentsUnusable: NoticeText(
+            "The door's list of clients cannot be used", of: [],
+            cause:
+                "The file of `ingest.streams.agents_file`, or a token's file in it, has changed and is wrong. `problems` say how.",
+            effect: "The list before stays in force: a credential that was removed is still let in, a new one is not.",
+            remedy: "Correct the file. It is read again when it changes."),
+        .doorRestartNeeded: NoticeText(
+            "Changes of the door's configuration need a restart", of: nil,
+            cause: "The configuration was reloaded, and some changed keys apply only at a start.",
+            effect: "The old values of these keys stay. All other changes apply.",
+            remedy: "Restart the door when it suits you: senders repeat what is not answered."),
+        .doorReloadRefused: NoticeText(
+            "The door's new configuration is refused", of: nil,
+            cause: "The file, or a file that it names, has the problem that `problem` says.",
+            effect: "Nothing changes: the door works on with the old configuration.",
+            remedy: "Correct the file, check it with waybill check, and reload again."),
     ]
 }

@@ -24,8 +24,8 @@ from test_deliver_service import RefusingProvider
 
 FOLDER = REPOSITORY / "Tools" / "packaging" / "monitoring"
 ALERTS, DASHBOARD = FOLDER / "alerts.yaml", FOLDER / "dashboard.json"
-RECEIVER, AGENT, DELIVER, MERGER = (
-    f'instance="host-1",job="waybill-{name}"' for name in ("receiver", "agent", "deliver", "merge"))
+RECEIVER, AGENT, DELIVER, MERGER, INGEST = (
+    f'instance="host-1",job="waybill-{name}"' for name in ("receiver", "agent", "deliver", "merge", "ingest"))
 
 # Of each alert: a series with its values at each minute (as promtool writes them), and whether it is enough.
 CASES = {
@@ -118,6 +118,16 @@ CASES = {
         (f'waybill_publish_total{{{MERGER},outcome="failed"}}', "0+1x30", True),
         (f'waybill_publish_total{{{MERGER},outcome="failed"}}', "0 0 1 1x28", False)],
     "WaybillReceiverSilent": [(f"waybill_merge_stale_chains{{{MERGER}}}", "1x15", True)],
+    "WaybillDoorStoresNothing": [
+        (f'waybill_ingest_unstored_requests_total{{{INGEST},cause="disk-full"}}', "0 0 1 1 1", True)],
+    "WaybillDoorRefusesForRoom": [
+        (f'waybill_ingest_refused_requests_total{{{INGEST},reason="memory"}}', "0+60x20", True),
+        (f'waybill_ingest_refused_requests_total{{{INGEST},reason="unknown-key"}}', "0+6000x20", False),
+        (f'waybill_ingest_refused_requests_total{{{INGEST},reason="memory"}}', "0 60x20", False)],
+    "WaybillDoorFaultsDropped": [(f"waybill_ingest_dropped_faults_total{{{INGEST}}}", "0 0 10 10", True)],
+    "WaybillDoorForgetsRepeats": [
+        (f"waybill_ingest_repeat_window_seconds{{{INGEST}}}", "30x20", True),
+        (f"waybill_ingest_repeat_window_seconds{{{INGEST}}}", "60x20", False)],
 }
 # Minutes after which a case is judged; the longest rule waits for an hour.
 MINUTES = {
@@ -128,7 +138,7 @@ MINUTES = {
     "WaybillExportMissedEvents": 4, "WaybillUnsealedDayDeleted": 3, "WaybillDaysNotDelivered": 70,
     "WaybillAgentDisputedStreams": 70, "WaybillDeliveryWaits": 70,
     "WaybillMergeFails": 7, "WaybillPieceDamaged": 4, "WaybillBytesMissing": 20, "WaybillMergeConflicts": 4,
-    "WaybillMergersDiffer": 4, "WaybillPublishFails": 30}
+    "WaybillMergersDiffer": 4, "WaybillPublishFails": 30, "WaybillDoorStoresNothing": 4, "WaybillDoorFaultsDropped": 3}
 
 
 def expressions():
@@ -307,8 +317,8 @@ class DashboardTests(PrometheusTest):
         received = "sum(waybill_received_lines_total)"
         until(lambda: [s["value"][1] for s in self.ask(received)] == [str(ledger.line_count)], 60, "it has every line")
         for title, query in expressions():
-            # The others are of what did not happen: deliveries, refusals, TLS, a bucket and its mergers.
-            if not re.search("delivery|> 0|tls|_merge_|_publish_|_store_|_unstored_", query):
+            # The others are of what did not happen: deliveries, refusals, TLS, a bucket and its mergers, a door.
+            if not re.search("delivery|> 0|tls|_merge_|_publish_|_store_|_unstored_|_ingest_", query):
                 # A rate needs two readings of each target.
                 until(lambda query=query: self.ask(query), 60, f"{title}: {query}")
             else:

@@ -6,6 +6,7 @@ import http.client
 import json
 import random
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -15,6 +16,7 @@ import urllib.request
 import uuid
 import zlib
 
+from certificates import Authority
 from harness import REPOSITORY, SiteTest, free_port, metric, run, until
 from scale import SEED, amount
 
@@ -150,6 +152,33 @@ class RequestTests(DoorTest):
         self.assertEqual((status, json.loads(answer)), (200, {"stored": 1, "repeated": 0, "quarantined": 1}))
         self.assertEqual((self.door.lines()[0]["id"], self.door.lines()[0]["ts"]), (id, "2026-11-20T08:00:00.000Z"))
 
+    def test_one_event_that_is_no_json_is_set_aside_and_the_rest_is_stored(self):
+        events = [track(1), {**track(2), "properties": {"n": float("nan")}}, track(3), {**track(4), "properties": {"n": float("-inf")}}]
+        status, answer = self.door.batch(events)
+        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 2}))
+        self.assertEqual([line["data"]["n"] for line in self.door.lines()], [1, 3])
+        kept = [json.loads(line)["event"] for path in self.door.quarantine.glob("*/not-json.ndjson")
+                for line in path.read_bytes().splitlines()]
+        self.assertEqual(kept, [json.dumps(events[1]), json.dumps(events[3])])
+        # The rest of the batch was stored: a repetition of the request stores nothing.
+        self.assertEqual(self.door.batch(events)[1], {"success": True, "stored": 0, "repeated": 2, "quarantined": 2})
+        body = json.dumps({"writeKey": KEY, "batch": events}).encode()[:-3]
+        self.assertEqual(self.door.request(f"/v1/b?writeKey={KEY}", body)[0], 400)
+
+    def test_twenty_thousand_faulty_events_of_one_request_are_all_kept(self):
+        body = ("[" + ",".join(["{}"] * 20_000) + "]").encode()
+        status, _, answer = self.door.request(f"/batch?key={KEY}", body)
+        self.assertEqual((status, json.loads(answer)["quarantined"]), (200, 20_000))
+        kept = [path.read_bytes().count(b"\n") for path in self.door.quarantine.glob("*/no-name.ndjson")]
+        self.assertEqual(kept, [20_000])
+
+    def test_an_event_that_sets_traits_counts_once(self):
+        event = {"event": "paid", "uuid": str(uuid.uuid4()), "distinct_id": "u-1", "properties": {"$set": {"plan": "pro"}}}
+        for stored, repeated in ((1, 0), (0, 1)):
+            _, _, answer = self.door.request("/batch", json.dumps({"api_key": KEY, "batch": [event]}).encode())
+            self.assertEqual(json.loads(answer), {"status": 1, "stored": stored, "repeated": repeated, "quarantined": 0})
+        self.assertEqual([line["kind"] for line in self.door.lines()], ["event", "user"])
+
     def test_a_pixel(self):
         status, headers, body = self.door.request(f"/v1/pixel.gif?key={KEY}&event=mail_opened&id=mail-7&campaign=a%20b", method="GET")
         self.assertEqual((status, headers["Content-Type"], body[:6]), (200, "image/gif", b"GIF89a"))
@@ -280,33 +309,76 @@ class AbuseTests(DoorTest):
 
 
 class ProxyTests(DoorTest):
-    def test_the_page_s_nginx_passes_requests_and_says_who_sent_them(self):
+    """The page's proxies, which end HTTP/2 and pass requests on."""
+
+    def setUp(self):
+        super().setUp()
         page = (REPOSITORY / "Documentation" / "ingest.md").read_text(encoding="utf-8")
-        location = re.search(r"```nginx\n(.*?)```", page, re.DOTALL).group(1).replace("4380", str(self.door.port))
+        self.snippets = dict(re.findall(r"```(nginx|haproxy)\n(.*?)```", page, re.DOTALL))
+        self.authority = Authority(self.site.root / "tls")
+        self.certificate, self.key = self.authority.issue("in.example.com", alternatives="DNS:in.example.com")
+        self.port, self.folder = free_port(), self.site.root / "proxy"
+        self.folder.mkdir()
         self.door.configure(
             limits="  trusted_proxies: [127.0.0.1]\n",
             keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, addresses: keep}}"])
         self.door.start()
-        port, folder = free_port(), self.site.root / "nginx"
-        folder.mkdir()
-        (folder / "nginx.conf").write_text(
-            f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{ }}\n"
-            f"http {{ access_log off; client_body_temp_path {folder}/body; server {{ listen 127.0.0.1:{port};\n{location}}} }}\n")
-        nginx = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-p", folder])
-        self.addCleanup(nginx.wait)
-        self.addCleanup(nginx.terminate)
-        def answer():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=("127.0.0.5", 0))
-            try:
-                # Whoever names an address of its own is not believed.
-                connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(1)}), {"X-Forwarded-For": "192.0.2.1"})
-                return connection.getresponse().status
-            except ConnectionError:
-                return None
-            finally:
-                connection.close()
-        self.assertEqual(until(answer, 20, "nginx answers"), 200)
+
+    def snippet(self, name, **places):
+        text = self.snippets[name]
+        for old, new in places.items():
+            self.assertIn(old, text)
+            text = text.replace(old, str(new))
+        return text
+
+    def curl(self, path, *options):
+        result = subprocess.run(
+            ["curl", "-sS", "--http2", "--cacert", self.authority.certificate, "--interface", "127.0.0.5", "--resolve",
+             f"in.example.com:{self.port}:127.0.0.1", "-w", "\n%{http_version} %{http_code}",
+             f"https://in.example.com:{self.port}{path}", *options], capture_output=True, text=True, check=False)
+        *body, end = result.stdout.splitlines() or [""]
+        return end, "".join(body), result.stderr
+
+    def passes(self, command):
+        proxy = subprocess.Popen(command, cwd=self.folder)
+        self.addCleanup(proxy.wait)
+        self.addCleanup(proxy.terminate)
+        # Whoever names an address of its own is not believed.
+        event = ["-H", "X-Forwarded-For: 192.0.2.1", "-d", json.dumps({"writeKey": KEY, **track(1)})]
+        end = until(lambda: (found := self.curl("/v1/t", *event))[0].endswith(" 200") and found[0], 30, "the proxy answers")
+        self.assertEqual(end, "2 200")
         self.assertEqual(self.door.lines()[0]["data"]["context"]["ip"], "127.0.0.5")
+        end, settings, _ = self.curl(f"/v1/projects/{KEY}/settings")
+        self.assertEqual(end, "2 200")
+        self.assertRegex(json.loads(settings)["integrations"]["Segment.io"]["apiHost"], r"^in\.example\.com(:\d+)?/v1$")
+        self.assertEqual(self.curl("/v1/t", "-d", json.dumps({"writeKey": "wk_nobody_1"}))[0], "2 401")
+        # On one connection, many requests at a time.
+        paths = [f"https://in.example.com:{self.port}/waybill.js"] * 49
+        end = self.curl("/waybill.js", "-o", "/dev/null", *[part for path in paths for part in ("-o", "/dev/null", path)])[0]
+        self.assertEqual(end, "2 200")
+
+    @unittest.skipUnless(shutil.which("nginx"), "there is no nginx")
+    def test_nginx(self):
+        text = self.snippet("nginx", **{
+            "127.0.0.1:4380": f"127.0.0.1:{self.door.port}", "listen 443": f"listen 127.0.0.1:{self.port}",
+            "/etc/ssl/in.example.com.pem": self.certificate, "/etc/ssl/in.example.com.key": self.key})
+        file = self.folder / "nginx.conf"
+        file.write_text(
+            f"daemon off; pid {self.folder}/pid; error_log {self.folder}/error.log; events {{ }}\n"
+            f"http {{ access_log off; client_body_temp_path {self.folder}/body;\n{text}}}\n")
+        self.passes(["nginx", "-c", file, "-p", self.folder])
+
+    @unittest.skipUnless(shutil.which("haproxy"), "there is no haproxy")
+    def test_haproxy(self):
+        both = self.folder / "both"
+        both.write_text(self.certificate.read_text() + self.key.read_text())
+        file = self.folder / "haproxy.conf"
+        file.write_text(self.snippet("haproxy", **{
+            "127.0.0.1:4380": f"127.0.0.1:{self.door.port}", "check port 4381": f"check port {self.door.metrics}",
+            "bind :443": f"bind 127.0.0.1:{self.port}", "/etc/ssl/in.example.com.both": both}))
+        result = subprocess.run(["haproxy", "-c", "-f", file], capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.passes(["haproxy", "-f", file])
 
 
 class WayTests(DoorTest):

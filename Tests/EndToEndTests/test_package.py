@@ -115,9 +115,11 @@ class UnitTests(unittest.TestCase):
             known = run(command[1], "--help").stdout.decode()
             for option in re.findall(r"--[\w-]+", command[2]):
                 self.assertIn(option, known, unit)
-        text = (contents() / "usr/lib/systemd/system/waybill-receiver.service").read_text(encoding="utf-8")
-        reload = re.findall(r"^ExecReload=(.*)$", text, re.MULTILINE)
-        self.assertEqual(reload, ["/usr/bin/waybill check /etc/waybill/receiver.yaml", "/bin/sh -c 'kill -HUP $MAINPID'"])
+        for service in ("receiver", "agent", "deliver", "merge", "ingest"):
+            text = (contents() / f"usr/lib/systemd/system/waybill-{service}.service").read_text(encoding="utf-8")
+            reload = re.findall(r"^ExecReload=(.*)$", text, re.MULTILINE)
+            self.assertEqual(
+                reload, [f"/usr/bin/waybill check /etc/waybill/{service}.yaml", "/bin/sh -c 'kill -HUP $MAINPID'"])
 
 
 @unittest.skipUnless(IS_ROOT, "only root can install packages and make users")
@@ -337,7 +339,7 @@ class ImageTests(SiteTest):
     def test_it_holds_what_a_container_needs_and_nothing_else(self):
         files = [path.relative_to(image()) for path in image().rglob("*") if not path.is_dir()]
         others = [str(path) for path in files if not re.match(
-            r"usr/bin/waybill(-deliver|-fleet)?$|.*/ld-linux-.*|usr/share/zoneinfo/|etc/(passwd|group|ssl/certs/ca-certificates.crt)$", str(path))]
+            r"usr/bin/waybill(-deliver|-fleet|-ingest)?$|.*/ld-linux-.*|usr/share/zoneinfo/|etc/(passwd|group|ssl/certs/ca-certificates.crt)$", str(path))]
         self.assertEqual([path for path in others if not re.search(r"lib\w*[.+-].*so|\.so(\.\d+)*$", path)], [])
         self.assertIn("usr/bin/waybill", map(str, files))
         self.assertEqual([path for path in map(str, files) if path.endswith(("/sh", "/bash"))], [])

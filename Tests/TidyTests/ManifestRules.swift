@@ -6,7 +6,8 @@ struct ImportGraph {
 
     /// Modules that come with the toolchain or a platform, and need no declaration.
     private static let platform: Set<String> = [
-        "CoreFoundation", "Darwin", "Dispatch", "Foundation", "FoundationEssentials", "Glibc", "Musl", "Observation",
+        "CoreFoundation", "Darwin", "Dispatch", "Foundation", "FoundationEssentials", "FoundationNetworking", "Glibc",
+        "Musl", "Observation",
         "SwiftUI",
         "Synchronization", "Testing", "UIKit", "os",
     ]

@@ -11,6 +11,10 @@ import WaybillTestSupport
     private struct Life {
         var dice: SeededGenerator
         let files = FaultyFiles()
+        static let sources = [
+            IngestSource(key: "wk_a0000001", bundle: "com.example.a", environment: .prod),
+            IngestSource(key: "wk_b0000001", bundle: "com.example.b", environment: .prod),
+        ]
         /// Ids of events whose request was answered.
         var answered: [UniqueID] = []
         /// Bug: an answer before the sync counts.
@@ -19,10 +23,7 @@ import WaybillTestSupport
         mutating func store(now: Int64) -> DoorStore<FaultyFiles> {
             var store = DoorStore(
                 root: "/spool", quarantine: "/quarantine",
-                sources: [
-                    IngestSource(key: "wk_a0000001", bundle: "com.example.a", environment: .prod),
-                    IngestSource(key: "wk_b0000001", bundle: "com.example.b", environment: .prod),
-                ],
+                sources: Life.sources,
                 window: RepeatWindow(
                     .seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 1, count: 16),
                     now: MonotonicTime(nanoseconds: now)),
@@ -33,7 +34,7 @@ import WaybillTestSupport
 
         /// A request of one to four events, some of them faulty; the ids are of its number.
         func request(_ number: Int) throws -> DoorRequest {
-            let source = number % 2
+            let source = Self.sources[number % 2]
             var events: [String] = []
             for index in 0...(number % 4) {
                 events.append(
@@ -44,10 +45,7 @@ import WaybillTestSupport
             let body = Array("{\"batch\":[\(events.joined(separator: ","))]}".utf8)
             var batch = IngestBatch()
             let context = IngestContext(
-                source: IngestSource(
-                    key: source == 0 ? "wk_a0000001" : "wk_b0000001",
-                    bundle: source == 0 ? "com.example.a" : "com.example.b", environment: .prod),
-                receivedAt: 1_795_165_200_000, generator: SeededGenerator(seed: 1))
+                source: source, receivedAt: 1_795_165_200_000, generator: SeededGenerator(seed: 1))
             #expect(IngestReader.read(body, as: .segment, type: nil, context, into: &batch) == .read)
             return DoorRequest(source: source, dialect: .segment, batch.finish(), body: body)
         }
@@ -153,6 +151,76 @@ import WaybillTestSupport
             #expect(outcomes == [.full, .full])
             life.files.clearFaults()
         }
+    }
+
+    @Test func `a spool that a reload brings back knows what it has, and one that it takes away is closed`() throws {
+        var life = Life(dice: SeededGenerator(seed: 1))
+        var store = life.store(now: 0)
+        let request = try life.request(1)
+        let wall = WallTime(milliseconds: 1_795_165_200_000)
+        #expect(store.store([request], now: MonotonicTime(nanoseconds: 1), wall: wall).map(\.storedCount) == [2])
+        store.closeSpools(except: [Life.sources[0]])
+        // Another process: the configuration has only the first key, and a reload brings the second one back.
+        life.files.kill()
+        store = DoorStore(
+            root: "/spool", quarantine: "/quarantine", sources: [Life.sources[0]],
+            window: RepeatWindow(
+                .seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 1, count: 16),
+                now: MonotonicTime(nanoseconds: 0)), freeByteCountMin: 0, files: life.files, SeededGenerator(seed: 2))
+        // The disk's clock begins at 0, and so does the window.
+        let early = WallTime(milliseconds: 600_000)
+        #expect(store.store([request], now: MonotonicTime(nanoseconds: 9), wall: early).map(\.storedCount) == [0])
+        #expect(life.ids().values.allSatisfy { $0 == 1 })
+    }
+
+    @Test func `a request of a key that a reload took away leaves no spool open`() throws {
+        var life = Life(dice: SeededGenerator(seed: 1))
+        var store = life.store(now: 0)
+        let wall = WallTime(milliseconds: 1_795_165_200_000)
+        let requests = [try life.request(0), try life.request(1)]
+        #expect(store.store(requests, now: MonotonicTime(nanoseconds: 1), wall: wall).map(\.isAnswer) == [true, true])
+        #expect(store.openCount == 2)
+        store.closeSpools(except: [Life.sources[0]])
+        #expect(store.openCount == 1)
+        let late = [try life.request(2), try life.request(3)]
+        #expect(store.store(late, now: MonotonicTime(nanoseconds: 2), wall: wall).map(\.isAnswer) == [true, true])
+        #expect(store.openCount == 1)
+        #expect(life.ids().count == Set((requests + late).flatMap { $0.events.lines.map(\.id) }).count)
+    }
+
+    @Test func `a key's rubbish takes no room from another key, also after a restart`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var sources = Life.sources
+        sources[0].quarantineByteCountMax = 2_000
+        let request = { (source: IngestSource) throws -> DoorRequest in
+            let body = Array(
+                #"{"batch":[\#(String(repeating: #"{"type":"track"},"#, count: 30)){"type":"track"}]}"#.utf8)
+            var batch = IngestBatch()
+            let context = IngestContext(
+                source: source, receivedAt: 1_795_165_200_000, generator: SeededGenerator(seed: 1))
+            #expect(IngestReader.read(body, as: .segment, type: nil, context, into: &batch) == .read)
+            return DoorRequest(source: source, dialect: .segment, batch.finish(), body: body)
+        }
+        var copy = life
+        let wall = WallTime(milliseconds: 1_795_165_200_000)
+        var dropped: [Int] = []
+        for now in 0..<2 {
+            var store = copy.store(now: Int64(now))
+            for source in sources {
+                let outcomes = store.store(
+                    [try request(source)], now: MonotonicTime(nanoseconds: Int64(now)), wall: wall)
+                #expect(outcomes.map(\.isAnswer) == [true])
+            }
+            dropped.append(store.droppedCount)
+        }
+        let path = "/quarantine/date=\(wall.text.prefix(10))/no-person.ndjson"
+        let lines = try #require(life.files.bytes(of: path)).split(separator: 0x0A)
+        let counts = ["a", "b"].map { name in
+            lines.filter { String(decoding: $0, as: UTF8.self).contains("\"bundle\":\"com.example.\(name)\"") }.count
+        }
+        #expect(counts[1] == 62)
+        #expect((1..<31).contains(counts[0]))
+        #expect(dropped == [31 - counts[0], 31])
     }
 
     @Test func `a line that is torn was not stored`() throws {

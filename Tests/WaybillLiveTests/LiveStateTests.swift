@@ -2,6 +2,7 @@ import Testing
 import WaybillExport
 import WaybillJSON
 import WaybillJournal
+import WaybillProtocol
 import WaybillProjection
 import WaybillServerTestSupport
 import WaybillSystem
@@ -260,6 +261,44 @@ import WaybillTestSupport
         #expect(providers.map { $0["name"]?.string } == ["ga4", "csv"])
         #expect(providers[0]["refused"]?.count == 2 && providers[0]["skips"]?.counts == ["kind": 1])
         #expect(providers[0]["reasons"]?.elements?.first?["reason"]?.string == "ga4.too_old")
+    }
+
+    @Test func `the segments of a spool are one source, which says what its events were sent as`() throws {
+        let live = try LiveBench()
+        let folder = "/var/spool/waybill-ingest/com.example.shop-prod"
+        let writer = "0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b"
+        let lines = [
+            [LiveBench.line(1, more: ",\"via\":\"segment\""), LiveBench.line(2, more: ",\"via\":\"native\"")],
+            [LiveBench.line(3, more: ",\"via\":\"segment\""), LiveBench.line(4, more: ",\"via\":7")],
+        ]
+        try live.bench.write(
+            lines.enumerated().map { index, lines in
+                var description = ProjectionBench.description(index + 1)
+                description.source = "\(folder)/\(writer)-\(index * 2 + 1).ndjson"
+                description.environment = "prod"
+                description.bundle = "com.example.shop"
+                return (description, Array(lines.joined().utf8))
+            }, perGroup: 1, at: ProjectionBench.noon)
+        var state = live.state()
+        try live.read(&state)
+        let sources = try #require(
+            try parsed(state.status(now: LiveBench.now, problem: nil))["sources"]?.elements)
+        #expect(sources.count == 1)
+        #expect(sources[0]["source"]?.string == folder)
+        #expect(sources[0]["stream"]?.string == "stream-2")
+        #expect(sources[0]["lines"]?.count == 4)
+        #expect(sources[0]["via"]?.elements?.map(\.string) == ["native", "segment"])
+    }
+
+    @Test(
+        arguments: [
+            ("/spool/0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b-1.ndjson", "/spool"),
+            ("/spool/0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b-.ndjson", nil),
+            ("/spool/0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b-1.json", nil), ("/var/log/1.ndjson", nil), ("", nil),
+            ("0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b-1.ndjson", nil),
+        ] as [(String, String?)])
+    func `only a segment's name stands for its folder`(path: String, folder: String?) {
+        #expect(SourceMeters.spool(ofSegment: path) == folder)
     }
 
     @Test(arguments: ["", "[]", "{}", "{\"journal_end\":-1}", "{\"journal_end\":1}", "not json"])

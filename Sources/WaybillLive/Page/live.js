@@ -770,7 +770,8 @@ function drawSources(status) {
   draw("sources", panelHead("sources", "Sources", "delay = received − tracked"),
     sources.length ? table("Files and spools that events come from", ["source", "app", ["lines", "last", "p50", "p99"]], sources.map((one) => h("tr", {},
       h("th", { scope: "row", title: cut(visible(plain(one.source)), 300) }, v(tail(one.source ?? one.stream), 26)),
-      h("td", { class: "faint" }, link(queryHash([one.app && term("app", one.app), one.env && term("env", one.env)].filter(Boolean).join(" ")), [v(lastPart(one.app), 24), " ", v(one.env, 16)])),
+      h("td", { class: "faint" }, link(queryHash([one.app && term("app", one.app), one.env && term("env", one.env)].filter(Boolean).join(" ")), [v(lastPart(one.app), 24), " ", v(one.env, 16)]),
+        (one.via ?? []).map((dialect) => [" ", link(queryHash([one.app && term("app", one.app), term("via", dialect)].filter(Boolean).join(" ")), [v(dialect, 20)], { class: "pill", title: "Sent as" })])),
       number(one.lines), figureCell(ago(one.last, status.time)), figureCell(duration(one.p50)), h("td", { class: `number ${one.p99 > SLOW_MS ? "slow" : ""}` }, duration(one.p99)))))
       : faint("No events have arrived."));
 }

@@ -5,8 +5,8 @@
 #endif
 
 /// The bytes of an address: 4, or 16.
-enum AddressBytes {
-    static func parse(_ text: String) -> [UInt8]? {
+package enum AddressBytes {
+    package static func parse(_ text: String) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: 16)
         if inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
         guard inet_pton(AF_INET6, text, &bytes) == 1 else { return nil }

@@ -1,14 +1,14 @@
-internal import WaybillSystem
+package import WaybillSystem
 
 /// What changes when a file is written or replaced.
-struct FileStamp: Hashable {
-    private let path: String
+package struct FileStamp: Hashable, Sendable {
+    package let path: String
     private let identity: FileIdentity?
     private let byteCount: Int
     private let modified: Int64
 
     /// The stamp of a file that is there, or of one that is missing or cannot be looked at.
-    init(_ path: String, on files: some FileSystem) {
+    package init(_ path: String, on files: some FileSystem) {
         self.path = path
         var status: FileStatus?
         do throws(FileSystemError) {

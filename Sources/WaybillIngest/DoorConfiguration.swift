@@ -1,7 +1,4 @@
-package import WaybillIngest
-package import WaybillMetrics
 package import WaybillSystem
-package import WaybillTLS
 
 /// How `waybill ingest` runs.
 package struct DoorConfiguration: Sendable {
@@ -13,15 +10,32 @@ package struct DoorConfiguration: Sendable {
     /// The group that shares the spools with the agent; `nil`: both are one user.
     package var group: String?
     package var keys: [DoorKey] = []
-    package var tls: TLSServerConfiguration?
-    package var metrics = MetricsListening(address: nil)
+    /// The certificate and its intermediate ones, in a file, with its key; `nil`: without TLS.
+    package var certificate: String?
+    package var privateKey: String?
+    /// Where it answers what it says about itself.
+    package var metrics: NetworkAddress?
+    package var statusSocket: String?
+    /// The file of the token that other machines must show for `GET /status`, and what it has.
+    package var statusTokenFile: String?
+    package var statusToken: Secret?
+    /// How streams of Waybill's own clients are forwarded.
+    package var streams = IngestStreams()
     /// Proxies whose `X-Forwarded-For` is believed.
     package var trustedProxies: [AddressRange] = []
+    /// The same as they are written.
+    package var proxies: [String] = []
     /// A body, as it arrives and once it is inflated.
     package var bodyByteCountMax = IngestLimits.bodyByteCountMax
     /// Bodies that arrive or wait, of all connections.
     package var memoryByteCountMax = 64 << 20
+    /// Of these bytes, those of one address.
+    package var shareByteCountMax = 16 << 20
     package var connectionCountMax = 20_000
+    /// Of these connections, those of one address.
+    package var shareConnectionCountMax = 5_000
+    /// A body of 64 KiB or more must arrive so fast, in bytes a second; 0: as slowly as it likes.
+    package var bodyByteRateMin = 8 << 10
     /// How long ids are known, so that a repeated request stores nothing.
     package var repeatDuration = Duration.seconds(600)
     package var repeatByteCountMax = 64 << 20
@@ -33,12 +47,76 @@ package struct DoorConfiguration: Sendable {
     package var requestDuration = Duration.seconds(30)
     /// What started this process, and watches it.
     package var manager = ServiceManager.none
+    /// This program and its version.
+    package var software: String?
+    /// What the file has in place of values from the environment, by key.
+    package var writtenTexts: [String: String] = [:]
 
     package init(listen: NetworkAddress, spool: String, quarantine: String) {
         self.listen = listen
         self.spool = spool
         self.quarantine = quarantine
     }
+}
+
+extension DoorConfiguration {
+    /// This configuration of an open door with everything of another one that can change while it is open.
+    ///
+    /// The rest needs a restart: where it listens and answers, whether it has TLS, where it writes, what it remembers, and where
+    /// streams go.
+    package func taking(_ new: DoorConfiguration) -> DoorConfiguration {
+        var taken = new
+        taken.listen = self.listen
+        taken.spool = self.spool
+        taken.group = self.group
+        taken.quarantine = self.quarantine
+        taken.metrics = self.metrics
+        taken.statusSocket = self.statusSocket
+        taken.repeatDuration = self.repeatDuration
+        taken.repeatByteCountMax = self.repeatByteCountMax
+        taken.freeByteCountMin = self.freeByteCountMin
+        taken.streams = self.streams
+        taken.manager = self.manager
+        taken.software = self.software
+        if (self.certificate == nil) != (new.certificate == nil) {
+            (taken.certificate, taken.privateKey) = (self.certificate, self.privateKey)
+        }
+        return taken
+    }
+
+    /// Whether an address is a proxy's that is trusted.
+    package func isProxy(_ address: String) -> Bool { self.trustedProxies.contains { $0.contains(address) } }
+}
+
+/// Why a door cannot open: nobody can listen there, or the machine lacks something.
+package struct DoorFailure: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(description: String) {
+        self.description = description
+    }
+}
+
+/// The section `streams` of `ingest`: the door for Waybill's own clients.
+///
+///     streams:
+///       receiver: collector.example.com:4390
+///       tls: on
+///       token_file: door.token
+///       agents_file: agents.yaml
+package struct IngestStreams: Sendable {
+    /// Where streams are forwarded; `nil`: they are not taken.
+    package var receiver: NetworkAddress?
+    package var agent = ProcessID.hostName
+    package var tokenFile: String?
+    package var usesTLS = false
+    package var authorities: String?
+    package var agentsFile: String?
+    package var connectionCountMax = 8
+    package var answerDuration = Duration.seconds(20)
+    package var isInsecure = false
+
+    package init() {}
 }
 
 /// A public write key, and what it allows.
@@ -56,7 +134,7 @@ package struct DoorKey: Hashable, Sendable {
     }
 
     /// Whether a page of this origin may use the key.
-    func allows(_ origin: String) -> Bool {
+    package func allows(_ origin: String) -> Bool {
         self.origins.isEmpty || self.origins.contains { Self.matches(origin, $0) }
     }
 

@@ -1,0 +1,47 @@
+package import Logging
+package import ServiceLifecycle
+import WaybillConsole
+package import WaybillIngest
+package import WaybillReceiver
+package import WaybillSystem
+
+/// A door that is open until its service ends.
+package protocol OpenedDoor: Service {
+    /// Applies what can change while the door is open; all or nothing.
+    ///
+    /// - Parameter changes: compares the new configuration with the one at the start and the one applied last.
+    func reload(
+        _ configuration: DoorConfiguration,
+        changes: (_ started: DoorConfiguration, _ taken: DoorConfiguration) -> [ConfigurationChange])
+    /// Counts a configuration that could not be read, and logs why.
+    func refuseReload(_ problems: [String])
+}
+
+/// How the commands of this program open a door.
+///
+/// Only `waybill-ingest` has one; `waybill ingest` replaces the process of `waybill` by that program.
+package enum DoorProgram {
+    package typealias Opening =
+        @Sendable (_ configuration: DoorConfiguration, _ streams: StreamsConfiguration?, _ logger: Logger) ->
+        any OpenedDoor
+
+    private static let opening = Lock<Opening?>(nil)
+
+    /// What `waybill-ingest` says before any command runs.
+    package static func register(_ opening: @escaping Opening) {
+        self.opening.withLock { $0 = opening }
+    }
+
+    /// Replaces this process with `waybill-ingest` and the same arguments, unless it is that program.
+    package static func require() throws {
+        guard self.opening.withLock({ $0 == nil }) else { return }
+        throw ChildProcess.replaceThis(with: "waybill-ingest")
+    }
+
+    package static func open(
+        _ configuration: DoorConfiguration, _ streams: StreamsConfiguration?, _ logger: Logger
+    ) -> any OpenedDoor {
+        guard let opening = self.opening.withLock({ $0 }) else { preconditionFailure("require() comes first") }
+        return opening(configuration, streams, logger)
+    }
+}

@@ -1,0 +1,59 @@
+internal import WaybillIngest
+internal import WaybillSystem
+
+/// What a request is judged by, from its head to its answer; a reload replaces it for the requests that come next.
+final class DoorSettings: Sendable {
+    let configuration: DoorConfiguration
+    private let standings: [String: DoorStanding]
+
+    /// - Parameter former: what applied until now; the rate of a key that stays the same continues.
+    init(_ configuration: DoorConfiguration, after former: DoorSettings? = nil, now: MonotonicTime) {
+        self.configuration = configuration
+        self.standings = Dictionary(
+            configuration.keys.map { key in
+                let name = key.source.key
+                let standing = former?.standings[name]
+                if let standing, standing.key == key { return (name, standing) }
+                return (name, DoorStanding(key, standing?.tally ?? DoorTally(), now: now))
+            }, uniquingKeysWith: { $1 })
+    }
+
+    /// In the configuration's order.
+    var all: [DoorStanding] { self.configuration.keys.compactMap { self.standings[$0.source.key] } }
+
+    subscript(key: String) -> DoorStanding? { self.standings[key] }
+
+    /// Whether a page may read the answer: of its key, or of any while the key is not known.
+    func allows(_ origin: String, _ standing: DoorStanding?) -> Bool {
+        if let standing { return standing.key.allows(origin) }
+        return self.configuration.keys.contains { $0.allows(origin) }
+    }
+}
+
+/// A write key, how much of its rate is used, and what came by it.
+final class DoorStanding: Sendable {
+    let key: DoorKey
+    let tally: DoorTally
+    private let rate: Lock<EventRate>
+
+    init(_ key: DoorKey, _ tally: DoorTally, now: MonotonicTime) {
+        self.key = key
+        self.tally = tally
+        self.rate = Lock(EventRate(key.eventRateMax, now: now))
+    }
+
+    /// Takes events out of the rate, or says how long to wait.
+    func take(_ count: Int, at now: MonotonicTime) -> Duration? {
+        self.rate.withLock { $0.take(count, at: now) }
+    }
+}
+
+extension DoorConfiguration {
+    var room: DoorRoom.Limits {
+        DoorRoom.Limits(byteCountMax: self.memoryByteCountMax, shareByteCountMax: self.shareByteCountMax)
+    }
+
+    var places: DoorPlaces.Limits {
+        DoorPlaces.Limits(countMax: self.connectionCountMax, shareCountMax: self.shareConnectionCountMax)
+    }
+}

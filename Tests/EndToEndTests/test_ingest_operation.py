@@ -1,0 +1,421 @@
+"""The door in operation: reloads that lose nothing, and senders that take no room from others."""
+
+import base64
+import contextlib
+import http.client
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from certificates import Authority
+from harness import run, until
+from test_ingest import KEY, OTHER, DoorTest, track
+
+NEW = "wk_new_00003"
+
+
+def entry(key, bundle="com.example.shop", more=""):
+    return f"{{key: {key}, bundle: {bundle}, env: prod{more}}}"
+
+
+class ReloadTest(DoorTest):
+    def reload(self, *texts):
+        """Reloads, and waits for that and for what the log says of it."""
+        count = sum(self.reloads())
+        self.door.process.child.send_signal(signal.SIGHUP)
+        until(lambda: sum(self.reloads()) > count, 20, "the reload is counted")
+        for text in texts:
+            self.door.process.until_logged(text)
+
+    def reloads(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/metrics") as page:
+            lines = page.read().decode().splitlines()
+        found = dict(line.split() for line in lines if line.startswith("waybill_reloads_total"))
+        return [int(found[f'waybill_reloads_total{{outcome="{outcome}"}}']) for outcome in ("taken", "partial", "refused")]
+
+
+class ReloadTests(ReloadTest):
+    def test_keys_come_go_and_change_on_connections_that_stay(self):
+        self.door.configure(keys=[entry(KEY), entry(OTHER, "com.example.web")])
+        self.door.start()
+        connection = http.client.HTTPConnection("127.0.0.1", self.door.port, timeout=60)
+        self.addCleanup(connection.close)
+        numbers = iter(range(100))
+        def status(key, **headers):
+            connection.request("POST", "/v1/t", json.dumps({"writeKey": key, **track(next(numbers))}), headers)
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+        self.assertEqual([status(KEY), status(OTHER), status(NEW)], [200, 200, 401])
+        stays = connection.sock
+        self.door.configure(keys=[entry(KEY, more=", origins: ['https://shop.example.com']"), entry(NEW, "com.example.new")])
+        self.reload(f"ingest.keys[{NEW}]: absent -> present", f"ingest.keys[{OTHER}]: present -> absent",
+                    f"ingest.keys[{KEY}].origins:")
+        self.assertEqual(
+            [status(KEY), status(NEW), status(OTHER), status(KEY, Origin="https://evil.org")], [200, 200, 401, 403])
+        self.assertIs(connection.sock, stays)
+        self.assertEqual(self.reloads(), [1, 0, 0])
+        self.assertEqual(len(list(self.door.spool.glob("com.example.new-prod/*.ndjson"))), 1)
+        self.reload("nothing changed")
+
+    def test_a_request_that_is_under_way_when_its_key_goes_is_stored(self):
+        self.door.configure(keys=[entry(KEY), entry(OTHER, "com.example.web")])
+        self.door.start()
+        waiting = []
+        for path, key in ((f"/v1/t?writeKey={OTHER}", None), ("/v1/t", OTHER)):
+            body = json.dumps({**({"writeKey": key} if key else {}), **track(len(waiting))}).encode()
+            connection = socket.create_connection(("127.0.0.1", self.door.port), timeout=60)
+            self.addCleanup(connection.close)
+            connection.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)))
+            # The head is read: it was answered.
+            self.assertIn(b" 100 ", connection.recv(1000))
+            connection.sendall(body[:9])
+            waiting.append((connection, body[9:]))
+        self.door.configure(keys=[entry(KEY)])
+        self.reload()
+        for connection, rest in waiting:
+            connection.sendall(rest)
+            self.assertIn(b" 200 ", connection.recv(1000))
+        self.assertEqual(self.door.batch([track(9)], key=OTHER)[0], 401)
+
+    def test_no_request_is_lost_while_keys_change(self):
+        self.door.configure(keys=[entry(KEY)])
+        self.door.start()
+        answers, ends = [], threading.Event()
+        def send(start):
+            connection = http.client.HTTPConnection("127.0.0.1", self.door.port, timeout=60)
+            number = start
+            while not ends.is_set():
+                connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(number)}))
+                answer = connection.getresponse()
+                answer.read()
+                answers.append((number, answer.status))
+                number += 1
+            connection.close()
+        senders = [threading.Thread(target=send, args=(index * 1_000_000,)) for index in range(3)]
+        for sender in senders:
+            sender.start()
+        with contextlib.ExitStack() as stack:
+            stack.callback(lambda: [sender.join() for sender in senders])
+            stack.callback(ends.set)
+            for turn in range(10):
+                self.door.configure(
+                    keys=[entry(KEY, more=f", events_second: {1_000_000 + turn}"), *([entry(NEW)] if turn % 2 else [])])
+                self.reload()
+        self.assertEqual({status for _, status in answers}, {200})
+        self.assertEqual(sorted(line["data"]["n"] for line in self.door.lines()), sorted(number for number, _ in answers))
+
+    def test_a_faulty_file_changes_nothing_and_says_so(self):
+        self.door.configure(keys=[entry(KEY)])
+        self.door.start()
+        good = self.door.config.read_text()
+        for bad in (good.replace("bundle:", "bundel:"), "ingest: [", good.replace("  keys:", "  tls: {certificate: nope.pem}\n  keys:")):
+            self.door.config.write_text(bad)
+            self.reload("the new configuration is refused", "line ")
+            self.assertEqual(self.door.batch([track(1)])[0], 200)
+        self.assertEqual(self.reloads(), [0, 0, 3])
+        self.door.config.write_text(good)
+        self.reload()
+        self.assertEqual(self.reloads(), [1, 0, 3])
+
+    def test_what_needs_a_restart_is_named_and_the_rest_applies(self):
+        self.door.configure(keys=[entry(KEY)])
+        self.door.start()
+        self.door.configure(limits="  repeat_minutes: 20\n  body_kib: 64\n", keys=[entry(KEY)])
+        self.reload("need a restart", "ingest.repeat_minutes: 10 -> 20", "ingest.body_kib: 4096 -> 64")
+        self.assertEqual(self.reloads(), [0, 1, 0])
+        self.assertEqual(self.door.request(f"/v1/t?writeKey={KEY}", b"x" * (65 << 10))[0], 413)
+
+    def test_a_renewed_certificate_is_served_after_a_reload_and_without_one(self):
+        authority = Authority(self.site.root / "tls")
+        served = self.site.root / "door.pem", self.site.root / "door.key"
+        def renew(name):
+            found = authority.issue(name)
+            # As programs that renew certificates do: each file is replaced, first one and then the other.
+            for source, target in zip(found, served):
+                shutil.copy(source, target.with_suffix(".tmp"))
+                target.with_suffix(".tmp").rename(target)
+            return found[0].read_text().strip()
+        first = renew("first")
+        self.door.configure(limits=f"  tls: {{certificate: {served[0]}, key: {served[1]}}}\n", keys=[entry(KEY)])
+        self.door.start()
+        def present():
+            return ssl.get_server_certificate(("127.0.0.1", self.door.port)).strip()
+        self.assertEqual(present(), first)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self.door.port, timeout=60, context=ssl.create_default_context(cafile=authority.certificate))
+        self.addCleanup(connection.close)
+        def status(number):
+            connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(number)}))
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+        self.assertEqual(status(1), 200)
+        stays = connection.sock
+        second = renew("second")
+        self.reload()
+        self.assertEqual(present(), second)
+        third = renew("third")
+        until(lambda: present() == third, 30, "the third certificate is served")
+        self.assertEqual(status(2), 200)
+        self.assertIs(connection.sock, stays)
+        expiry = self.door.metric("waybill_tls_certificate_expiry_seconds")
+        self.assertGreater(expiry[0], time.time())
+
+
+class ShareTests(DoorTest):
+    """One address, one key, or many addresses that send slowly: others are served."""
+
+    def refused(self, reason):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/metrics") as page:
+            for line in page.read().decode().splitlines():
+                if line.startswith(f'waybill_ingest_refused_requests_total{{reason="{reason}"}}'):
+                    return int(line.split()[1])
+        raise AssertionError(f"there is no reason {reason}")
+
+    def connect(self, address):
+        connection = socket.create_connection(("127.0.0.1", self.door.port), timeout=60, source_address=(address, 0))
+        self.addCleanup(connection.close)
+        return connection
+
+    def begin(self, address, length, sent, path="/v1/t"):
+        """Begins a request of a length, and sends a part of its body."""
+        connection = self.connect(address)
+        connection.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (path.encode(), length))
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b" " * sent)
+        return connection
+
+    def waiting(self):
+        return self.door.metric("waybill_ingest_waiting_bytes")[0]
+
+    def test_a_key_in_the_head_is_judged_before_the_body_comes(self):
+        self.door.start()
+        basic = base64.b64encode(b"wk_nobody_1:").decode()
+        for path, headers, code in (
+                ("/v1/t?writeKey=wk_nobody_1", "", 401), ("/v1/events?key=wk_nobody_1", "", 401),
+                ("/v1/b", f"Authorization: Basic {basic}\r\n", 401), ("/v1/b", "Authorization: Bearer wk_nobody_1\r\n", 401),
+                (f"/v1/t?writeKey={OTHER}", "Origin: https://evil.org\r\n", 403)):
+            with self.connect("127.0.0.1") as connection:
+                connection.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\n{headers}Content-Length: 4000000\r\n\r\n".encode())
+                self.assertIn(f" {code} ".encode(), connection.recv(1000), path)
+        self.assertEqual((self.refused("unknown-key"), self.refused("origin")), (4, 1))
+
+    def test_many_addresses_that_send_large_bodies_slowly_keep_no_other_out(self):
+        self.door.configure(limits="  memory_mib: 16\n  address_mib: 4\n  request_seconds: 3600\n", keys=[entry(KEY)])
+        self.door.start()
+        slow = [self.begin(f"127.0.0.{number}", 4 << 20, 2 << 20) for number in range(2, 12)]
+        until(lambda: self.waiting() >= 14 << 20, 30, "slow bodies have taken the memory")
+        # What SDKs send at most, again and again.
+        for number in range(10):
+            events = [track(number * 100 + index, context={"pad": "x" * 9_000}) for index in range(50)]
+            self.assertEqual(self.door.batch(events)[0], 200)
+        self.assertGreater(self.refused("displaced"), 0)
+        self.assertLess(self.waiting(), 18 << 20)
+        for connection in slow:
+            connection.close()
+        until(lambda: self.waiting() == 0, 30, "all memory is given back")
+
+    def test_one_address_holds_its_share_of_the_memory_alone(self):
+        self.door.configure(limits="  memory_mib: 64\n  address_mib: 4\n  request_seconds: 3600\n", keys=[entry(KEY)])
+        self.door.start()
+        slow = []
+        for number in range(6):
+            slow.append(self.begin("127.0.0.2", 3 << 20, 2 << 20))
+            # One after the other: two have room, and each further one is refused.
+            until(lambda number=number: (self.waiting(), self.refused("share")) == (min(number + 1, 2) << 21, max(0, number - 1)),
+                  30, f"body {number} has room, or is refused")
+        events = [track(index, context={"pad": "x" * 20_000}) for index in range(150)]
+        self.assertEqual(self.door.batch(events)[0], 200)
+        self.assertEqual(self.refused("memory"), 0)
+        for connection in slow:
+            connection.close()
+
+    def test_behind_a_proxy_the_share_is_the_sender_s(self):
+        self.door.configure(
+            limits="  address_mib: 4\n  request_seconds: 3600\n  trusted_proxies: [127.0.0.1]\n  address_connections: 1\n",
+            keys=[entry(KEY)])
+        self.door.start()
+        slow = []
+        for sender in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8::3"):
+            connection = self.connect("127.0.0.1")
+            connection.sendall(
+                f"POST /v1/t HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {sender}\r\nContent-Length: 4000000\r\n\r\n".encode())
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(b" " * (3 << 19))
+            slow.append(connection)
+            # The third one of each sender is refused.
+            held, refused = len(slow) - len(slow) // 3, len(slow) // 3
+            until(lambda held=held, refused=refused: (self.waiting(), self.refused("share")) == (held * (3 << 19), refused),
+                  30, f"body {len(slow)} of {sender} has room, or is refused")
+        self.assertEqual(self.door.batch([track(1)], headers={"X-Forwarded-For": "192.0.2.9"})[0], 200)
+        # Its connections are many senders'.
+        self.assertEqual(self.door.metric("waybill_ingest_ended_connections_total"), [0, 0, 0])
+
+    def test_a_large_body_without_pace_is_ended(self):
+        self.door.configure(limits="  request_seconds: 3600\n  body_kib_second: 1024\n", keys=[entry(KEY)])
+        self.door.start()
+        small = self.begin("127.0.0.2", 1 << 20, 1 << 10)
+        large = self.begin("127.0.0.3", 1 << 20, 128 << 10)
+        self.assertEqual(large.recv(1000), b"")
+        self.assertEqual(self.refused("slow"), 1)
+        # A small one may wait for its network.
+        small.setblocking(False)
+        self.assertRaises(BlockingIOError, small.recv, 1000)
+
+    def test_one_address_ends_its_own_connections(self):
+        self.door.configure(limits="  connections: 50\n  address_connections: 5\n", keys=[entry(KEY)])
+        self.door.start()
+        connection = http.client.HTTPConnection("127.0.0.1", self.door.port, timeout=60)
+        self.addCleanup(connection.close)
+        def status(number):
+            connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(number)}))
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+        self.assertEqual(status(1), 200)
+        stays = connection.sock
+        many = [self.connect("127.0.0.2") for _ in range(100)]
+        until(lambda: self.door.metric("waybill_ingest_ended_connections_total") == [95, 0, 0], 30, "95 connections ended")
+        self.assertEqual(status(2), 200)
+        self.assertIs(connection.sock, stays)
+        served = 0
+        for number, one in enumerate(many):
+            body = json.dumps({"writeKey": KEY, **track(10 + number)}).encode()
+            with contextlib.suppress(ConnectionError):
+                one.sendall(b"POST /v1/t HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                served += b" 200 " in one.recv(1000)
+        self.assertEqual(served, 5)
+
+    def test_a_key_s_rubbish_leaves_another_key_s_quarantine_alone(self):
+        self.door.configure(keys=[entry(KEY, more=", quarantine_mib: 1"), entry(OTHER, "com.example.web")])
+        self.door.start()
+        def kept():
+            found = [json.loads(line) for path in self.door.quarantine.glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
+            return [sum(line["key"] == key for line in found) for key in (KEY, OTHER)]
+        rubbish = [{"type": "track", "pad": "x" * 1000} for _ in range(900)]
+        for _ in range(2):
+            self.assertEqual(self.door.batch(rubbish)[0], 200)
+        full, _ = kept()
+        self.assertLess(full, 1100)
+        self.assertEqual(self.door.metric("waybill_ingest_dropped_faults_total"), [1800 - full])
+        self.door.process.stop()
+        self.door.start()
+        self.assertEqual(self.door.batch(rubbish)[0], 200)
+        self.assertEqual(self.door.batch(rubbish, key=OTHER)[0], 200)
+        self.assertEqual(kept(), [full, 900])
+
+
+class SourceTests(DoorTest):
+    def test_what_an_event_was_sent_as_is_in_its_line_and_can_be_asked_for(self):
+        receiver = self.site.receiver()
+        self.door.start()
+        self.assertEqual(self.door.batch([track(1), track(2)])[0], 200)
+        self.assertEqual(self.door.request(f"/v1/events?key={KEY}", b'{"name":"opened","user":"u-1"}')[0], 200)
+        self.assertEqual([line["via"] for line in self.door.lines()], ["segment", "segment", "native"])
+        self.assertEqual(self.door.process.stop(), 0)
+        result = run(
+            "agent", "--state", self.site.root / "door-agent", "--to", self.site.address, "--spool", f"{self.door.spool}/*",
+            "--once")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for words, count in (("via:segment", 2), ("via:native", 1), ("-via:*", 0), ("via:posthog", 0)):
+            found = run("tap", "--data", self.site.data, "--once", "--", words)
+            self.assertEqual((found.returncode, len(found.stdout.splitlines())), (0, count), (words, found.stderr))
+        self.assertEqual(receiver.stop(), 0)
+
+
+class StatusTests(DoorTest):
+    """What an operator asks."""
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}{path}") as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def test_a_door_says_how_it_is_and_what_came_by_each_key(self):
+        self.door.start()
+        self.door.batch([track(1), track(2), {"type": "track"}])
+        self.door.batch([track(2)])
+        self.door.request(f"/v1/events?key={OTHER}", b'{"name":"x"}')
+        self.assertEqual(self.get("/livez")[0], 200)
+        self.assertEqual(self.get("/readyz"), (200, "ready\n"))
+        document = json.loads(self.get("/status")[1])
+        self.assertEqual(
+            [document[name] for name in ("part", "name", "health", "lines", "repeated", "quarantined", "faults")],
+            ["ingest", f"127.0.0.1:{self.door.port}", "ok", 2, 1, 1, {"no-person": 1}])
+        shop, web = document["keys"]
+        self.assertEqual(
+            [shop[name] for name in ("key", "bundle", "env", "stored", "repeated", "quarantined", "refused")],
+            [KEY, "com.example.shop", "prod", 2, 1, 1, {}])
+        self.assertLess(abs(shop["last"] - document["time"]), 60_000)
+        self.assertEqual([web[name] for name in ("key", "stored", "refused", "last")], [OTHER, 0, {"dialect": 1}, None])
+        result = run("status", f"127.0.0.1:{self.door.metrics}")
+        shown = result.stdout.decode()
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        self.assertRegex(shown, r"^ingest 127\.0\.0\.1:\d+ \(waybill/\S+\) at 127\.0\.0\.1:\d+: ok, up \d+ s\n2 events stored since the start, 1 repeated, 1 in the quarantine, ")
+        self.assertRegex(shown, rf"KEY +APP +ENV +STORED .*\n{KEY} +com\.example\.shop +prod +2 +1 +1 +0 +\d+ s ago")
+        self.assertRegex(shown, rf"\n{OTHER} .* 1 +- +dialect 1\n")
+
+    def test_a_door_that_stores_nothing_is_down(self):
+        self.door.config.write_text(self.door.config.read_text().replace("reserve_mib: 0", "reserve_mib: 1000000"))
+        self.door.start()
+        self.assertEqual(self.door.batch([track(1)])[0], 503)
+        code, text = self.get("/readyz")
+        self.assertEqual((code, text.splitlines()[0]), (503, "not ready"))
+        result = run("status", f"127.0.0.1:{self.door.metrics}")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(": down, up", result.stdout.decode())
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool")
+    def test_promtool_has_nothing_to_say_about_the_metrics(self):
+        self.door.start()
+        self.door.batch([track(1)])
+        page = self.get("/metrics")[1]
+        result = subprocess.run(["promtool", "check", "metrics"], input=page.encode(), capture_output=True, check=False)
+        self.assertEqual((result.returncode, result.stdout + result.stderr), (0, b""))
+        self.assertIn("\nwaybill_build_info", page)
+        for private in ("wk_", "com.example", "127.0.0.1"):
+            self.assertNotIn(private, page)
+
+    def test_check_finds_what_a_start_would(self):
+        authority = Authority(self.site.root / "tls")
+        good, late = authority.issue("good", days=("-1", "60")), authority.issue("late", days=("-2", "-1"))
+        file = self.site.root / "check.yaml"
+        def check(more, *options, listen="127.0.0.1:4380"):
+            file.write_text(
+                f"ingest:\n  listen: {listen}\n  spool: {self.site.root}/s\n  quarantine: {self.site.root}/q\n{more}"
+                f"  keys: [{entry(KEY)}]\n")
+            result = run("check", *options, file)
+            return result.returncode, result.stderr.decode()
+        self.assertEqual(check(f"  tls: {{certificate: {good[0]}, key: {good[1]}}}\n"), (0, ""))
+        for more, code, said in (
+                (f"  tls: {{certificate: {late[0]}, key: {late[1]}}}\n", 78, "ingest.tls.certificate: expired at"),
+                (f"  tls: {{certificate: {good[0]}, key: {late[1]}}}\n", 78, "do not belong together"),
+                ("  metrics: 127.0.0.1:4380\n", 78, "ingest.metrics: 127.0.0.1:4380 is also the address of ingest.listen"),
+                ("  status_token_file: nowhere\n", 78, "ingest.status_token_file:"),
+                ("  body_kib: 16384\n  address_mib: 8\n", 78, "ingest.address_mib: has no room for one body")):
+            found = check(more)
+            self.assertEqual(found[0], code, found)
+            self.assertIn(said, found[1])
+        code, said = check("", listen="0.0.0.0:4380")
+        self.assertEqual(code, 0)
+        self.assertIn("warning: ", said)
+        self.assertIn("without TLS", said)
+        self.assertEqual(check("  trusted_proxies: [10.0.0.0/8]\n", listen="0.0.0.0:4380"), (0, ""))
+        code, said = check("  group: no-such-group\n", "--probe")
+        self.assertEqual(code, 78)
+        self.assertIn("ingest.group: no-such-group is not a group of this machine", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
