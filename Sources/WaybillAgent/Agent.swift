@@ -172,6 +172,11 @@ package final class Agent: Service {
                 seed: SystemRandom.seed()
             ) {
                 let present = live.compression.withLock { $0 } ?? compression
+                if let open = configuration.doors[$0] {
+                    return DoorLink(
+                        over: open(), on: network.group.next(), compressor: present.compressor, inbox: inbox,
+                        generation: $1)
+                }
                 return Link(
                     to: $0, group: network.group, attempts: network.attempts, tls: live.tls.withLock { $0 },
                     compressor: present.compressor, inbox: inbox, generation: $1)

@@ -96,6 +96,8 @@ package struct AgentConfiguration: Sendable {
     package var stateDirectory: String
     /// Tried in turn.
     package var receivers: [NetworkAddress]
+    /// The receivers that are behind a door, which is asked over HTTP.
+    package var doors: [NetworkAddress: DoorOpener] = [:]
     package var sources: [AgentSource]
     package var mode = AgentMode.continuous
     /// The token to show; ``tokenFile`` takes precedence.

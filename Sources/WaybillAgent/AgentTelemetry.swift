@@ -420,7 +420,7 @@ extension SenderSession.Failure {
     }
 
     /// For the operator.
-    var text: String {
+    package var text: String {
         switch self {
         case .refused(let code, let text): "the receiver refuses: \(text) (\(code.rawValue))"
         case .receiverLeft: "the receiver is stopping"

@@ -2,6 +2,12 @@ internal import NIOCore
 internal import WaybillProtocol
 internal import WaybillSystem
 
+/// Takes compressed batches, by the tickets of their places.
+protocol CompressedBatches: Sendable {
+    /// - Parameter payload: valid until it returns.
+    func compressed(_ header: BatchHeader, _ payload: UnsafeRawBufferPointer, ticket: Int)
+}
+
 /// Threads that compress, so that reading, compressing and sending overlap.
 ///
 ///     Pump ─ buffer with lines ─▶ Link ─ job ─▶ thread ─ header + payload ─▶ Link, in the order of the batches ─▶ socket
@@ -17,7 +23,7 @@ internal import WaybillSystem
 final class BatchCompressor: BatchBuffers {
     private struct Job {
         let batch: RawBatch
-        let link: Link
+        let link: any CompressedBatches
         let ticket: Int
     }
 
@@ -86,7 +92,7 @@ final class BatchCompressor: BatchBuffers {
     }
 
     /// Compresses a batch and returns it to the link under its ticket.
-    func compress(_ batch: RawBatch, for link: Link, ticket: Int) {
+    func compress(_ batch: RawBatch, for link: any CompressedBatches, ticket: Int) {
         let job = Job(batch: batch, link: link, ticket: ticket)
         let isShort = batch.header.rawByteCount <= Self.shortByteCountMax
         let coder = isShort ? self.state.withLock { $0.jobs.isEmpty ? $0.coders.popLast() : nil } : nil

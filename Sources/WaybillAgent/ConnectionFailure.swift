@@ -1,11 +1,11 @@
 internal import NIOCore
 internal import NIOPosix
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Describes why a connection failed or ended, using the system's messages.
-enum ConnectionFailure {
+package enum ConnectionFailure {
     /// Host, port, and the error of each of the host's addresses; identical errors are listed once.
-    static func text(of error: any Error, to address: NetworkAddress) -> String {
+    package static func text(of error: any Error, to address: NetworkAddress) -> String {
         var reasons: [String] = []
         for error in Self.causes(of: error) {
             let reason = Self.reason(of: error)
@@ -22,7 +22,7 @@ enum ConnectionFailure {
     }
 
     /// The text for one error.
-    static func reason(of error: any Error) -> String {
+    package static func reason(of error: any Error) -> String {
         switch error {
         case let error as IOError: Errno.message(error.errnoCode)
         case let error as SocketAddressError.UnknownHost: error.errorDescription

@@ -56,7 +56,7 @@ final class PumpInbox: Sendable {
 /// One connection to a receiver: sends messages and batches in the pump's order, and brings back bytes.
 ///
 /// A batch takes its place in the order before it is compressed; whatever follows it waits.
-final class Link: AgentLink {
+final class Link: AgentLink, CompressedBatches {
     /// Something to send, at its place in the order.
     private struct Slot {
         /// `nil` while it is being compressed.

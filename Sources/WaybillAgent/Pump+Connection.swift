@@ -165,7 +165,8 @@ extension Pump where Hints: ~Copyable {
         else { return self.disconnect("the receiver's limits are too low for an event's line") }
         let now = self.now
         let address = self.address
-        if self.tail.recognizes(ready.receiver, at: address) != .known {
+        let isUnmet = self.tail.recognizes(ready.receiver, at: address) != .known
+        if isUnmet {
             if let last = self.unfamiliarAt[address], now.monotonic - last < Self.unfamiliarPause {
                 self.barredUntil[address] = last + Self.unfamiliarPause
                 return self.disconnect("another unknown receiver answers at \(address) within a minute")
@@ -184,7 +185,7 @@ extension Pump where Hints: ~Copyable {
         self.receiver = ReceiverTag(
             address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
         self.phase = .ready
-        self.settleInFleet(now.monotonic, isNew: !knewFleet)
+        self.settleInFleet(now.monotonic, isNew: isUnmet && !knewFleet)
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
         // A clock may claim anything.
@@ -232,8 +233,10 @@ extension Pump where Hints: ~Copyable {
         self.tail.answered(end: end)
         guard let stream = self.streams.remove(number) else { return }
         self.lags.remove(stream)
+        let unstored = self.tail.unstoredByteCount(of: stream)
         switch self.tail.sealedByReceiver(stream, proof) {
         case .goOn, .done:
+            self.summary.storedByteCount += unstored
             self.backoff.succeed()
             self.disputes.settle(stream)
             self.summary.sealedStreamCount += 1

@@ -10,7 +10,7 @@ import WaybillYAML
 extension ConfigurationFile {
     /// - Returns: `nil` if the file names no agents.
     static func agents(
-        _ section: inout ConfigurationSection, requiresCertificates: Bool
+        _ section: inout ConfigurationSection, requiresCertificates: Bool?
     ) -> (principals: [Principal], files: [String])? {
         let path = section.value("agents_file", ValueType<String>.file)
         guard let path else {
@@ -22,23 +22,30 @@ extension ConfigurationFile {
             section.forget()
             return nil
         }
+        let (list, problems) = Self.agents(inFile: path, requiresCertificates: requiresCertificates)
+        section.add(problems)
+        return list
+    }
+
+    /// The agents of a file of their own, and what is wrong with it; no agents if it cannot be read at all.
+    static func agents(
+        inFile path: String, requiresCertificates: Bool?
+    ) -> (list: (principals: [Principal], files: [String])?, problems: [Problem]) {
         let root: YAMLNode
         do throws(Problem) {
             root = try Self.compose(try Self.contents(of: path), hint: "is empty; give it a list agents:")
         } catch {
-            section.add([error.inFile(path)])
-            return nil
+            return (nil, [error.inFile(path)])
         }
         var file = ConfigurationSection(root, path: "", directory: Path.parent(of: path))
         file.require("agents", "a list; each entry begins with \"- name:\"")
         let (principals, files) = Self.principals(&file, requiresCertificates: requiresCertificates)
         file.finish()
-        section.add(file.problems.map { $0.inFile(path) })
-        return (principals, [path] + files)
+        return ((principals, [path] + files), file.problems.map { $0.inFile(path) })
     }
 
     private static func principals(
-        _ section: inout ConfigurationSection, requiresCertificates: Bool
+        _ section: inout ConfigurationSection, requiresCertificates: Bool?
     ) -> (principals: [Principal], files: [String]) {
         var principals: [Principal] = []
         var files: [String] = []

@@ -58,7 +58,7 @@ extension Dispatcher {
     public struct Configuration: Sendable {
         /// The path of the spool that the app's `WaybillClient` writes.
         public var spool: String
-        /// The `HOST:PORT` of each receiver; they are tried in turn.
+        /// The `HOST:PORT` of each receiver, or the `https://HOST/` of the door before one; they are tried in turn.
         public var receivers: [String]
         /// When it goes to work by itself.
         public var mode: Mode
@@ -116,9 +116,21 @@ extension Dispatcher {
             guard !self.isTokenEmpty else { throw Self.wrong("`token` is empty; leave it out, or set the receiver's") }
             guard !self.receivers.isEmpty else { throw Self.wrong("`receivers` is empty; name one, as in host:4390") }
             var addresses: [NetworkAddress] = []
+            var doors: [NetworkAddress: DoorOpener] = [:]
             for receiver in self.receivers {
+                if DoorAddress.isDoor(receiver) {
+                    do throws(DoorAddress.Failure) {
+                        let door = try DoorAddress(receiver)
+                        doors[door.address] = try door.opener(self.security)
+                        addresses.append(door.address)
+                    } catch {
+                        throw Self.wrong("\(receiver) \(error.text)")
+                    }
+                    continue
+                }
                 guard let address = NetworkAddress(receiver) else {
-                    throw Self.wrong("\(receiver) is not a receiver; name a host and a port, as in host:4390")
+                    throw Self.wrong(
+                        "\(receiver) is not a receiver; name a host and a port, as in host:4390, or https://host/")
                 }
                 addresses.append(address)
             }
@@ -130,6 +142,7 @@ extension Dispatcher {
                     AgentSource(
                         files: .spool(directory: GlobPattern.quoted(self.spool)), environment: "prod", bundle: "app")
                 ])
+            agent.doors = doors
             agent.token = self.token
             agent.usesDeviceKey = true
             agent.reshipRule = .after(Dispatcher.disputePatience)

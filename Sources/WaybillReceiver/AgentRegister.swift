@@ -94,8 +94,8 @@ package struct AgentRegister: Sendable {
 
     /// What is wrong with a list of principals; the texts say what to do.
     ///
-    /// - Parameter requiresCertificates: whether TLS asks every agent for a certificate.
-    package static func problems(of principals: [Principal], requiresCertificates: Bool) -> [Problem] {
+    /// - Parameter requiresCertificates: whether TLS asks every agent for a certificate; `nil`: it is another program's.
+    package static func problems(of principals: [Principal], requiresCertificates: Bool?) -> [Problem] {
         var problems: [Problem] = []
         var tokens: [TokenDigest: String] = [:]
         var certificates: [CertificatePattern: String] = [:]
@@ -125,9 +125,9 @@ package struct AgentRegister: Sendable {
                     add("formerly", "\(name) is the name of a principal, which would share its streams; remove one")
                 }
             }
-            if requiresCertificates, principal.certificates.isEmpty {
+            if requiresCertificates == true, principal.certificates.isEmpty {
                 add("certificates", "are needed: with tls.client_ca every agent shows one, and it names the principal")
-            } else if !requiresCertificates, !principal.certificates.isEmpty {
+            } else if requiresCertificates == false, !principal.certificates.isEmpty {
                 add("certificates", "need tls.client_ca: without it no agent is asked for its certificate")
             } else if principal.tokens.isEmpty, principal.certificates.isEmpty {
                 add("tokens", "are missing: give a file with a token, or the digest of one; see: waybill token --help")
@@ -160,7 +160,7 @@ package struct AgentCredentials: Hashable, Sendable {
     }
 
     /// Whether a forwarder may name an agent so; `/` would make it another owner.
-    static func isAgentName(_ text: String) -> Bool {
+    package static func isAgentName(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(StreamID.isAllowed)
     }
 }

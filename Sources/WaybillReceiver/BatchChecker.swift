@@ -1,12 +1,12 @@
-internal import NIOCore
+package import NIOCore
 internal import WaybillCompression
-internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillProtocol
+package import WaybillSystem
 
 /// Why a batch was refused.
-struct BatchRefusal: Error, Hashable, Sendable {
-    let code: ErrorCode
-    let text: String
+package struct BatchRefusal: Error, Hashable, Sendable {
+    package let code: ErrorCode
+    package let text: String
 }
 
 /// Checks a whole batch before any of it is stored: long ones on separate threads, short ones at once, because that is
@@ -40,7 +40,7 @@ package final class BatchChecker: Sendable {
 
     /// Checks one batch and calls `done` on `eventLoop`, which must also be the caller's; for a short batch before it
     /// returns.
-    func check(
+    package func check(
         _ header: BatchHeader, of id: StreamID, wire: SharedBytes, on eventLoop: any EventLoop,
         done: @escaping @Sendable (Result<SharedBytes, BatchRefusal>) -> Void
     ) {

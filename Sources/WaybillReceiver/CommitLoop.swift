@@ -135,8 +135,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         _ tenancy: StreamTenancy
     ) {
         let name = description.name
-        if let owner = self.owners.owner(of: name), owner !== connection,
-            owner.admitted.fullName != connection.admitted.fullName
+        // What counts is the agent that a connection speaks for. A forwarder's clients have no sessions, so what it has
+        // open is not in use.
+        if let owner = self.owners.owner(of: name), owner !== connection, !owner.admitted.principal.mayForward,
+            owner.admitted.fullName != tenancy.tenant.fullName
         {
             let text = "another connection ships this stream; stop one of the two"
             let position = self.journal.position(of: name)

@@ -51,9 +51,11 @@ extension ConnectionHandler {
 
     /// Begins a batch when its principal's bytes a second allow it.
     func readBatch(_ header: BatchHeader, _ id: StreamID, _ context: ChannelHandlerContext) {
-        let pause = self.paced { $0.take(header.rawByteCount, for: $1, at: $2) }
+        let client = self.clients[header.stream]
+        let pause = self.paced(client) { $0.take(header.rawByteCount, for: $1, at: $2) }
         guard let pause, pause > .zero else { return self.readPayload(header, id, context) }
         self.shared.telemetry.limited(.byteRate)
+        if client != nil { return self.refusePaced(header, client, context) }
         self.mode = .awaitingAdmission(.pace(header, id))
         self.ticket += 1
         self.deadline = .distantFuture
@@ -72,11 +74,21 @@ extension ConnectionHandler {
         }
     }
 
-    /// Calls `body` with the agent if its bytes a second are bounded.
+    /// Refuses a batch of an agent that a forwarder speaks for: a pause would hold up the others behind this connection.
+    private func refusePaced(_ header: BatchHeader, _ client: AdmittedAgent?, _ context: ChannelHandlerContext) {
+        _ = self.paced(client) { $0.giveBack(header.rawByteCount, of: $1, at: $2) }
+        self.mode = .discarding(byteCount: header.wireByteCount)
+        let messages = self.session.refused(
+            header.stream, at: header.offset, .retryAfter,
+            text: "this agent has sent as many bytes as it may in this second; see agents: quotas.kib_second")
+        for message in messages { self.write(message, context) }
+    }
+
+    /// Calls `body` with the agent, or the one that it speaks for, if its bytes a second are bounded.
     private func paced<Result>(
-        _ body: (inout ByteRates, AdmittedAgent, MonotonicTime) -> Result
+        _ client: AdmittedAgent? = nil, _ body: (inout ByteRates, AdmittedAgent, MonotonicTime) -> Result
     ) -> Result? {
-        guard let admitted = self.connection?.admitted, ByteRates.bounds(admitted) else { return nil }
+        guard let admitted = client ?? self.connection?.admitted, ByteRates.bounds(admitted) else { return nil }
         let now = self.shared.clock.monotonicTime()
         return self.shared.rates.withLock { body(&$0, admitted, now) }
     }

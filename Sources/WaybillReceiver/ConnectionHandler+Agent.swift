@@ -102,6 +102,7 @@ extension ConnectionHandler {
             return self.refuseOpen(number, description, text, context)
         }
         guard let kept = self.keep(owned, of: number, context) else { return }
+        if claim.client != nil { self.clients[number] = tenant }
         self.remember(claim, of: number)
         self.admit(.open(connection, number, kept, StreamTenancy(tenant: tenant, claim: claim)), context)
     }

@@ -58,6 +58,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// What the agent has shown; judged again when the register changes.
     var credentials: AgentCredentials?
     var denials = LogPace()
+    /// The agents that this connection speaks for, by the streams that it has opened for them.
+    var clients: [StreamNumber: AdmittedAgent] = [:]
     /// What waits for the fleet's store; empty without a fleet.
     var debts = StorageDebts()
     var isAwaitingStorage = false
@@ -151,6 +153,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.releasePayload()
         // The deadline's timer keeps this handler for a while.
         self.descriptions = [:]
+        self.clients = [:]
         self.debts = StorageDebts()
         self.storedClaims = [:]
         self.session = ReceiverSession(limits: self.shared.limits)

@@ -1,9 +1,9 @@
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Slows attempts to be let in that fail, by address: the answer to each is later than to the one before it.
 ///
 /// Only answers to failed attempts wait, so agents with the right credentials are let in at once from any address.
-struct FailurePace {
+package struct FailurePace {
     private struct Entry {
         var count: Int
         var last: MonotonicTime
@@ -19,8 +19,10 @@ struct FailurePace {
 
     private var entries: [String: Entry] = [:]
 
+    package init() {}
+
     /// - Returns: how long the answer waits.
-    mutating func failed(from address: String, at now: MonotonicTime) -> Duration {
+    package mutating func failed(from address: String, at now: MonotonicTime) -> Duration {
         if self.entries[address] == nil, self.entries.count >= Self.addressCountMax {
             self.entries = self.entries.filter { now - $0.value.last < Self.memory }
             // More addresses fail than are remembered: all begin again.

@@ -1,6 +1,6 @@
 internal import WaybillProtocol
 
-/// Which connection owns each stream: the last one that opened it.
+/// Which connection owns each stream, and for which agent: the last one that opened it.
 struct Owners {
     private struct Owner {
         let connection: ConnectionHandle

@@ -191,8 +191,8 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
 @Test(arguments: [
     ("", ["h:1"], "`spool` is empty; name the app's spool"),
     ("/tmp", [], "`receivers` is empty; name one, as in host:4390"),
-    ("/tmp", ["[::1]"], "[::1] is not a receiver; name a host and a port, as in host:4390"),
-    ("/tmp", ["host"], "host is not a receiver; name a host and a port, as in host:4390"),
+    ("/tmp", ["[::1]"], "[::1] is not a receiver; name a host and a port, as in host:4390, or https://host/"),
+    ("/tmp", ["host"], "host is not a receiver; name a host and a port, as in host:4390, or https://host/"),
 ])
 func `a configuration that cannot work is refused with what to do`(
     spool: String, receivers: [String], message: String
