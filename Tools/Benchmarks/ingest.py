@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""The door's events and requests a second, each durable before its answer, in turn with nginx, which logs without a sync.
+"""The door's events and requests a second on one core, each durable before its answer, in turn with nginx, which logs
+without a sync; and what idle connections take.
 
     Tools/Benchmarks/ingest.py --seconds 10 --runs 3
 
-Three loads by wrk from the same machine, on 100 connections: batches of 50 events, single events, and nginx with one line
-of its log a request. The ledger: every event of an answered request is in the spool once. Prints NDJSON.
+Three loads by wrk on another core of the same machine, on 100 connections: batches of 50 events, single events, and nginx
+with one line of its log a request. The ledger: every event of an answered request is in the spool once. At the end, 10,000
+idle connections, and 2,000 with TLS. Prints NDJSON.
 """
 import argparse
 import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -21,6 +25,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = "wk_bench_0001"
+ON_ONE_CORE, ON_ANOTHER_CORE = (["taskset", "--cpu-list", core] for core in "01")
 LUA = """
 local counter, thread = 0, 0
 function setup(thread) thread:set("id", math.random(1, 1000000000)) end
@@ -30,13 +35,18 @@ function event()
 end
 function request()
   local events = {}
-  for i = 1, %d do events[i] = event() end
-  return wrk.format("POST", "/v1/b", {["Content-Type"] = "text/plain"}, '{"writeKey":"%s","batch":[' .. table.concat(events, ",") .. ']}')
+  for i = 1, COUNT do events[i] = event() end
+  return wrk.format("POST", "/v1/b", {["Content-Type"] = "text/plain"}, '{"writeKey":"KEY","batch":[' .. table.concat(events, ",") .. ']}')
 end
 done = function(summary, latency)
-  io.write(string.format('JSON {"requests":%%d,"seconds":%%f,"errors":%%d,"p50_ms":%%f,"p99_ms":%%f}\\n', summary.requests, summary.duration / 1e6, summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
+  io.write(string.format('JSON {"requests":%d,"seconds":%f,"errors":%d,"p50_ms":%f,"p99_ms":%f}\\n', summary.requests, summary.duration / 1e6, summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
 end
 """
+
+
+def load(count):
+    """wrk's script with so many events a request."""
+    return LUA.replace("COUNT", str(count)).replace("KEY", KEY)
 
 
 def free_port():
@@ -46,7 +56,7 @@ def free_port():
 
 
 def wrk(url, script, options):
-    command = ["wrk", "-t1", f"-c{options.connections}", f"-d{options.seconds}s", "--latency", "-s", str(script), url]
+    command = [*ON_ANOTHER_CORE, "wrk", "-t1", f"-c{options.connections}", f"-d{options.seconds}s", "--latency", "-s", str(script), url]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return json.loads(re.search(r"^JSON (.*)$", output, re.M).group(1))
 
@@ -57,24 +67,65 @@ def usage(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(peak.group(1)) / 1000
 
 
-def door(options, folder, count):
-    """One run of the door with `count` events a request."""
+def started(options, folder, more=""):
+    """A door that is open, with its port and that of its metrics."""
     port, metrics = free_port(), free_port()
     config = folder / "ingest.yaml"
     config.write_text(
         f"ingest: {{listen: '127.0.0.1:{port}', metrics: '127.0.0.1:{metrics}', spool: '{folder}/spool', "
-        f"quarantine: '{folder}/quarantine', keys: [{{key: {KEY}, bundle: com.example.bench, env: prod}}]}}\n")
+        f"quarantine: '{folder}/quarantine', {more}keys: [{{key: {KEY}, bundle: com.example.bench, env: prod}}]}}\n")
     process = subprocess.Popen(
-        [options.binary, "ingest", "--config", config, "--log-format", "json"], stdout=subprocess.DEVNULL,
+        [*ON_ONE_CORE, options.binary, "ingest", "--config", config, "--log-format", "json"], stdout=subprocess.DEVNULL,
         stderr=open(folder / "log", "wb"))
+    deadline = time.monotonic() + 20
+    while b"the door is open" not in (folder / "log").read_bytes():
+        if time.monotonic() > deadline:
+            process.kill()
+            sys.exit((folder / "log").read_text())
+        time.sleep(0.05)
+    return process, port, metrics
+
+
+def idle(options, folder, count, has_tls):
+    """The memory of a door with so many connections that say nothing."""
+    more = f"idle_seconds: 3600, connections: {count + 10}, address_connections: {count + 10}, "
+    if has_tls:
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=localhost", "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
+            check=True, capture_output=True)
+        more += f"tls: {{certificate: '{folder}/certificate.pem', key: '{folder}/key.pem'}}, "
+    process, port, _ = started(options, folder, more)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connections = []
     try:
-        deadline = time.monotonic() + 20
-        while b"the door is open" not in (folder / "log").read_bytes():
-            if time.monotonic() > deadline:
-                sys.exit((folder / "log").read_text())
-            time.sleep(0.05)
+        before = resident(process.pid)
+        for _ in range(count):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+            connections.append(context.wrap_socket(connection) if has_tls else connection)
+        time.sleep(1)
+        after = resident(process.pid)
+    finally:
+        for connection in connections:
+            connection.close()
+        process.terminate()
+        process.wait()
+    return {
+        "what": f"{count} idle connections" + (", TLS" if has_tls else ""), "before_mb": round(before, 1),
+        "resident_mb": round(after, 1), "kb_each": round((after - before) * 1000 / count, 2), "ledger": True}
+
+
+def resident(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) / 1000
+
+
+def door(options, folder, count):
+    """One run of the door with `count` events a request."""
+    process, port, metrics = started(options, folder)
+    try:
         script = folder / "load.lua"
-        script.write_text(LUA % (count, KEY))
+        script.write_text(load(count))
         result = wrk(f"http://127.0.0.1:{port}", script, options)
         seconds, peak = usage(process.pid)
         page = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics").read().decode()
@@ -100,11 +151,11 @@ def nginx(options, folder):
         "\"agent\":\"$http_user_agent\"}';\n"
         f"access_log {folder}/access.log one; client_body_temp_path {folder}/body; keepalive_requests 100000000;\n"
         f"server {{ listen 127.0.0.1:{port}; location / {{ return 200 '{{}}'; }} }} }}\n")
-    process = subprocess.Popen(["nginx", "-c", folder / "nginx.conf", "-p", folder])
+    process = subprocess.Popen([*ON_ONE_CORE, "nginx", "-c", folder / "nginx.conf", "-p", folder])
     try:
         time.sleep(1)
         script = folder / "load.lua"
-        script.write_text(LUA % (1, KEY))
+        script.write_text(load(1))
         result = wrk(f"http://127.0.0.1:{port}", script, options)
     finally:
         process.terminate()
@@ -124,9 +175,12 @@ def main():
     parser.add_argument("--directory", default=None, help="where the spools are written")
     options = parser.parse_args()
     is_good = True
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    loads = [lambda folder: door(options, folder, 50), lambda folder: door(options, folder, 1), lambda folder: nginx(options, folder)]
+    rests = [lambda folder: idle(options, folder, 10_000, False), lambda folder: idle(options, folder, 2_000, True)]
     for run in range(1, options.runs + 1):
-        for measure in (lambda folder: door(options, folder, 50), lambda folder: door(options, folder, 1),
-                        lambda folder: nginx(options, folder)):
+        for measure in loads + (rests if run == options.runs else []):
             folder = pathlib.Path(tempfile.mkdtemp(prefix="waybill-ingest-", dir=options.directory))
             try:
                 record = {"run": run, **measure(folder)}
