@@ -127,6 +127,7 @@ extension Tail {
     mutating func passed(_ stream: StreamKey, _ range: SkippedRange) {
         self.table[stream].cursor = Int(range.end.rawValue)
         self.anchor(stream, StreamProof(of: self.id(of: stream), at: range.end, tail: range.tail ?? []))
+        if self.table[stream].isDrained { self.enqueueProbe(stream) }
     }
 
     /// Remembers the proof for the bytes below the cursor.

@@ -11,6 +11,12 @@ import WaybillSimulation
         }
     }
 
+    /// A segment that was skipped to its end at a receiver was not looked at again, and never sealed.
+    @Test(arguments: [13_439, 19_145, 28_206, 75_719] as [UInt64])
+    func `lives that broke a promise do so no more`(seed: UInt64) {
+        #expect(FleetLife.run(seed: seed).violation == nil)
+    }
+
     @Test(arguments: PlantedBug.ofFleet)
     func `planted bugs are caught`(bug: PlantedBug) {
         let seed = (0..<UInt64(500)).first { FleetLife.run(seed: $0, bugs: [bug]).violation != nil }

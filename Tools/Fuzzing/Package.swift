@@ -24,7 +24,6 @@ let package = Package(
         .systemLibrary(name: "CLibcrypto", path: "Product/CLibcrypto", pkgConfig: "libcrypto"),
         .systemLibrary(name: "CZlib", path: "Product/CZlib", pkgConfig: "zlib"),
         module("WaybillSystem", ["CWaybillSystem"]),
-        module("WaybillTestSupport", ["WaybillSystem"]),
         module("WaybillDigest"),
         module("WaybillJSON"),
         module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
@@ -40,6 +39,14 @@ let package = Package(
                 "CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON",
                 "WaybillSystem",
             ]),
+        module("WaybillStore", ["WaybillArchive", "WaybillDigest", "WaybillJSON", "WaybillSystem"]),
+        module("WaybillTestSupport", ["WaybillStore", "WaybillSystem"]),
+        module(
+            "WaybillFleet",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillJSON", "WaybillJournal",
+                "WaybillProtocol", "WaybillStore", "WaybillSystem",
+            ]),
         module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "WaybillProjection",
@@ -50,8 +57,9 @@ let package = Package(
         module(
             "WaybillInspect",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
-                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillFleet",
+                "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "WaybillSystem",
             ]),
         module(
             "WaybillIngest",
