@@ -147,14 +147,21 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         return count
     }
 
+    /// Looks again as long as there are new names: an agent renames what it has shipped, also between a look and a read.
     private mutating func fill(_ index: Int, since: Int64, _ now: MonotonicTime) -> Int {
         let spool = self.spools[index]
         var count = 0
+        var known: Set<String> = []
         do throws(FileSystemError) {
             guard try self.files.status(at: spool) != nil else { return 0 }
             try self.files.synchronizeDirectory(spool)
-            for name in try self.files.list(spool) where name.contains(".ndjson") {
-                count += try self.fill(from: Path.join(spool, name), of: index, since: since, now)
+            for _ in 0..<Self.lookCountMax {
+                let names = try self.files.list(spool).filter { $0.contains(".ndjson") && !known.contains($0) }
+                guard !names.isEmpty else { break }
+                known.formUnion(names)
+                for name in names {
+                    count += try self.fill(from: Path.join(spool, name), of: index, since: since, now)
+                }
             }
         } catch {
             // Without it repeats are found later: by providers, and by `--distinct`.
@@ -163,16 +170,28 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         return count
     }
 
+    private static var lookCountMax: Int { 100 }
+
+    /// - Returns: how many ids the file has; none if it is gone, under another name.
     private mutating func fill(
         from path: String, of spool: Int, since: Int64, _ now: MonotonicTime
     ) throws(FileSystemError) -> Int {
-        guard let status = try self.files.status(at: path), status.kind == .regular, status.modified >= since,
-            let bytes = try self.files.contents(of: path, byteCountMax: 4 << 20)
-        else { return 0 }
-        // What a process that was killed had written may not be durable, and its last line may be torn.
-        let file = try self.files.open(path, .read)
-        defer { self.files.close(file) }
-        try self.files.synchronize(file)
+        do throws(FileSystemError) {
+            guard let status = try self.files.status(at: path), status.kind == .regular, status.modified >= since,
+                let bytes = try self.files.contents(of: path, byteCountMax: 4 << 20)
+            else { return 0 }
+            // What a process that was killed had written may not be durable, and its last line may be torn.
+            let file = try self.files.open(path, .read)
+            defer { self.files.close(file) }
+            try self.files.synchronize(file)
+            return self.fill(from: bytes, of: spool, now)
+        } catch {
+            guard error.errno == Errno.noEntry else { throw error }
+            return 0
+        }
+    }
+
+    private mutating func fill(from bytes: [UInt8], of spool: Int, _ now: MonotonicTime) -> Int {
         var count = 0
         for line in bytes[..<((bytes.lastIndex(of: 0x0A) ?? -1) + 1)].split(separator: 0x0A) {
             // As `IngestedEvents.append` begins a line.

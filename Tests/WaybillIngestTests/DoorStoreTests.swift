@@ -140,6 +140,30 @@ import WaybillTestSupport
         #expect(Set(ids.keys) == Set(requests.flatMap { $0.events.lines.map(\.id) }))
     }
 
+    @Test(arguments: [FileVerb.status, .open])
+    func `a segment that an agent renames while ids are read is read under its new name`(verb: FileVerb) throws {
+        var life = Life(dice: SeededGenerator(seed: 1))
+        var store = life.store(now: 0)
+        let request = try life.request(1)
+        let wall = WallTime(milliseconds: 1_795_165_200_000)
+        #expect(store.store([request], now: MonotonicTime(nanoseconds: 1), wall: wall).map(\.storedCount) == [2])
+        life.files.kill()
+        let memory = life.files.memory
+        life.files.setFaults { call in
+            guard call.verb == verb, call.path.hasSuffix(".ndjson") else { return nil }
+            do throws(FileSystemError) {
+                try memory.rename(call.path, to: call.path + ".shipped-r-1")
+            } catch {
+                Issue.record("\(error)")
+            }
+            return nil
+        }
+        store = life.store(now: 10)
+        life.files.clearFaults()
+        #expect(store.store([request], now: MonotonicTime(nanoseconds: 11), wall: wall).map(\.storedCount) == [0])
+        #expect(life.ids().values.allSatisfy { $0 == 1 })
+    }
+
     @Test func `a repeat in the group of an event that was not stored is not answered either`() throws {
         var life = Life(dice: SeededGenerator(seed: 1))
         var store = life.store(now: 0)
