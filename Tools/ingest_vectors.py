@@ -57,6 +57,11 @@ class Rows:
             row["refused"] = str(refused)
         self.rows.append(row)
 
+    def batch(self, name, key, events_name, *events, tail="", **options):
+        """A list of events; one that is a text stands there as it is."""
+        body = ",".join(event if isinstance(event, str) else text(event) for event in events)
+        self.add(name, f'{{"{key}":"{KEY}","{events_name}":[{body}]{tail}}}', **options)
+
 
 def shown(name, data):
     """Bytes as text where they are text."""
@@ -126,9 +131,8 @@ def keys(rows, body):
 def segment():
     rows = Rows("POST", "/v1/b")
 
-    def batch(name, *events, tail="", **options):
-        body = ",".join(event if isinstance(event, str) else text(event) for event in events)
-        rows.add(name, f'{{"writeKey":"{KEY}","batch":[{body}]{tail}}}', **options)
+    def batch(name, *events, **options):
+        rows.batch(name, "writeKey", "batch", *events, **options)
 
     def event(**members):
         return {"type": "track", "event": "bought", "messageId": "m-1", "userId": "u-1", **members}
@@ -319,9 +323,8 @@ def posthog():
 def amplitude():
     rows = Rows("POST", "/2/httpapi")
 
-    def batch(name, *events, tail="", **options):
-        body = ",".join(event if isinstance(event, str) else text(event) for event in events)
-        rows.add(name, f'{{"api_key":"{KEY}","events":[{body}]{tail}}}', **options)
+    def batch(name, *events, **options):
+        rows.batch(name, "api_key", "events", *events, **options)
 
     def event(**members):
         return {"event_type": "paid", "insert_id": "i-1", "user_id": "u-1", "device_id": "d-1", **members}

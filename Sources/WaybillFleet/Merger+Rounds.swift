@@ -12,10 +12,7 @@ extension Merger {
     /// - Throws: after ``MergeFailure/disk(_:)`` the merger must be opened again.
     package mutating func step(now: WallTime, _ monotonic: MonotonicTime) throws(MergeFailure) -> Step {
         let number = self.round + 1
-        if let round = try self.readRound(number) {
-            try self.requireFormerOnce(of: round)
-            return try self.take(round)
-        }
+        if let round = try self.readRound(number) { return try self.take(round) }
         // A clock that is ahead would seal days that are not over, and give up receivers that are heard.
         let now = self.store.earlierTime(now)
         try self.discover(monotonic)
@@ -35,13 +32,10 @@ extension Merger {
         switch try self.asking({ (store) throws(StoreError) in
             try store.create(MergeRound.key(of: number), ObjectBody(round.encoded))
         }) {
-        case .created:
-            try self.requireFormerOnce(of: round)
-            return try self.take(round)
+        case .created: return try self.take(round)
         case .present:
             // Another merger was first, or this one's own attempt that nothing answered.
             guard let decided = try self.readRound(number) else { return .idle }
-            try self.requireFormerOnce(of: decided)
             return try self.take(decided)
         }
     }
@@ -76,6 +70,7 @@ extension Merger {
     }
 
     private mutating func take(_ round: MergeRound) throws(MergeFailure) -> Step {
+        try self.requireFormerOnce(of: round)
         var objects: [HeldPiece] = []
         for piece in round.pieces { objects.append(try self.object(of: piece, in: round)) }
         let before = self.tally

@@ -26,6 +26,14 @@ def entry(key, bundle="com.example.shop", more=""):
     return f"{{key: {key}, bundle: {bundle}, env: prod{more}}}"
 
 
+def send(connection, number, key=KEY, headers=None):
+    """Sends an event on a connection that stays; returns the status."""
+    connection.request("POST", "/v1/t", json.dumps({"writeKey": key, **track(number)}), headers or {})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
 class ReloadTest(DoorTest):
     def reload(self, *texts):
         """Reloads, and waits for that and for what the log says of it."""
@@ -50,10 +58,7 @@ class ReloadTests(ReloadTest):
         self.addCleanup(connection.close)
         numbers = iter(range(100))
         def status(key, **headers):
-            connection.request("POST", "/v1/t", json.dumps({"writeKey": key, **track(next(numbers))}), headers)
-            answer = connection.getresponse()
-            answer.read()
-            return answer.status
+            return send(connection, next(numbers), key, headers)
         self.assertEqual([status(KEY), status(OTHER), status(NEW)], [200, 200, 401])
         stays = connection.sock
         self.door.configure(keys=[entry(KEY, more=", origins: ['https://shop.example.com']"), entry(NEW, "com.example.new")])
@@ -153,19 +158,14 @@ class ReloadTests(ReloadTest):
         connection = http.client.HTTPSConnection(
             "127.0.0.1", self.door.port, timeout=60, context=ssl.create_default_context(cafile=authority.certificate))
         self.addCleanup(connection.close)
-        def status(number):
-            connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(number)}))
-            answer = connection.getresponse()
-            answer.read()
-            return answer.status
-        self.assertEqual(status(1), 200)
+        self.assertEqual(send(connection, 1), 200)
         stays = connection.sock
         second = renew("second")
         self.reload()
         self.assertEqual(present(), second)
         third = renew("third")
         until(lambda: present() == third, 30, "the third certificate is served")
-        self.assertEqual(status(2), 200)
+        self.assertEqual(send(connection, 2), 200)
         self.assertIs(connection.sock, stays)
         expiry = self.door.metric("waybill_tls_certificate_expiry_seconds")
         self.assertGreater(expiry[0], time.time())
@@ -276,16 +276,11 @@ class ShareTests(DoorTest):
         self.door.start()
         connection = http.client.HTTPConnection("127.0.0.1", self.door.port, timeout=60)
         self.addCleanup(connection.close)
-        def status(number):
-            connection.request("POST", "/v1/t", json.dumps({"writeKey": KEY, **track(number)}))
-            answer = connection.getresponse()
-            answer.read()
-            return answer.status
-        self.assertEqual(status(1), 200)
+        self.assertEqual(send(connection, 1), 200)
         stays = connection.sock
         many = [self.connect("127.0.0.2") for _ in range(100)]
         until(lambda: self.door.metric("waybill_ingest_ended_connections_total") == [95, 0, 0], 30, "95 connections ended")
-        self.assertEqual(status(2), 200)
+        self.assertEqual(send(connection, 2), 200)
         self.assertIs(connection.sock, stays)
         served = 0
         for number, one in enumerate(many):

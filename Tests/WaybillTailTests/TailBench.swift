@@ -412,6 +412,14 @@ struct BenchStore {
     var order: [String] = []
 }
 
+extension BenchStore {
+    /// A receiver of a fleet that holds nothing yet.
+    init(_ name: String, of fleet: String?) {
+        self.init(receiver: BenchReceiver(name: name))
+        self.receiver.fleet = fleet
+    }
+}
+
 /// A receiver as an agent sees it: its name, its data directory, its starts, and the end of its journal.
 struct BenchReceiver {
     var address: String

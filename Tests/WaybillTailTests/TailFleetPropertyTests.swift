@@ -21,11 +21,7 @@ private struct FleetFolderLife {
         self.random = SeededGenerator(seed: seed)
         self.bench = try TailBench(self.files)
         self.bench.receiver.fleet = Self.fleet
-        for name in ["second", "third"] {
-            var store = BenchStore(receiver: BenchReceiver(name: name))
-            store.receiver.fleet = Self.fleet
-            self.others.append(store)
-        }
+        self.others = ["second", "third"].map { BenchStore($0, of: Self.fleet) }
     }
 
     private mutating func draw(_ range: Range<Int>) -> Int { Int.random(in: range, using: &self.random) }

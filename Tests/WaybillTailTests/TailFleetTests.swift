@@ -20,11 +20,7 @@ struct TailFleetTests {
         return bench
     }
 
-    private func store(_ name: String, of fleet: String? = Self.fleet) -> BenchStore {
-        var store = BenchStore(receiver: BenchReceiver(name: name))
-        store.receiver.fleet = fleet
-        return store
-    }
+    private func store(_ name: String, of fleet: String? = Self.fleet) -> BenchStore { BenchStore(name, of: fleet) }
 
     private func logID(_ bench: TailBench<FaultyFiles>) throws -> String { try #require(bench.order.first) }
 

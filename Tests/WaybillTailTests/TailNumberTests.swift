@@ -19,11 +19,7 @@ struct TailNumberTests {
         return bench
     }
 
-    private func store(_ name: String, of fleet: String? = Self.fleet) -> BenchStore {
-        var store = BenchStore(receiver: BenchReceiver(name: name))
-        store.receiver.fleet = fleet
-        return store
-    }
+    private func store(_ name: String, of fleet: String? = Self.fleet) -> BenchStore { BenchStore(name, of: fleet) }
 
     /// A log whose first content the first receiver has, and nothing stored; `id` is that of number 0.
     private func sent() throws -> (bench: TailBench<FaultyFiles>, id: String) {
