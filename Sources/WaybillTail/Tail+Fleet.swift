@@ -129,8 +129,7 @@ extension Tail {
         guard file.isIdentified, file.reach != .gone, file.walk == nil, file.isPositioned, offset > 0,
             offset <= file.acked
         else { return 0 }
-        let known = self.rememberedFleet.offsets[stream]
-        let former = known?.incarnation == file.streamIncarnation ? known?.offset ?? 0 : 0
+        let former = self.storedByteCount(of: stream)
         guard former < offset, let digest = self.digest(of: stream, below: offset) else { return 0 }
         self.rememberedFleet.offsets[stream] = StoredOffset(
             fleet: self.rememberedFleet.ordinal, incarnation: file.streamIncarnation, offset: offset, digest: digest,
@@ -142,9 +141,15 @@ extension Tail {
     /// How many bytes of a file the fleet holds of which it has not said that they are stored; none without a fleet.
     package func unstoredByteCount(of stream: StreamKey) -> Int {
         guard self.isInFleet, self.table.contains(stream) else { return 0 }
-        let file = self.table[stream]
-        let known = self.rememberedFleet.offsets[stream]
-        return max(0, file.acked - (known?.incarnation == file.streamIncarnation ? known?.offset ?? 0 : 0))
+        return max(0, self.table[stream].acked - self.storedByteCount(of: stream))
+    }
+
+    /// How many bytes of a file's present stream the fleet is known to have stored.
+    private func storedByteCount(of stream: StreamKey) -> Int {
+        guard let known = self.rememberedFleet.offsets[stream],
+            known.incarnation == self.table[stream].streamIncarnation
+        else { return 0 }
+        return known.offset
     }
 
     /// The digest of what was sent below an offset; `nil` when the file may have other bytes by now.
