@@ -17,7 +17,7 @@ extension DoorHandler {
         do throws(StreamRefusal) {
             let call = try StreamCall(method: head.method.rawValue, path: path)
             let settings = self.door.settings
-            let address = self.door.address(of: context.remoteAddress?.ipAddress, head.headers, settings)
+            let address = self.door.address(of: self.peer, head.headers, settings)
             let client = try streams.admit(head.headers, address: address ?? "unix")
             if let length = head.headers.first(name: "content-length").flatMap({ Int($0) }),
                 length > StreamsConfiguration.bodyByteCountMax

@@ -47,37 +47,49 @@ final class DoorHandler: ChannelInboundHandler {
         case waiting
         /// The rest of a refused request is not read.
         case refused
+        /// The last answer is sent.
+        case ending
     }
 
     let door: Door
     private var phase = Phase.idle
-    private var deadline: Scheduled<Void>?
+    /// When the connection is looked at next, at the latest.
+    ///
+    /// What a look would find too early is looked at again, so that a request need not schedule or cancel anything.
+    private var look: (at: MonotonicTime, task: Scheduled<Void>)?
+    private var restedAt: MonotonicTime
     private(set) var context: ChannelHandlerContext?
+    /// The address that the connection came from.
+    private(set) var peer: String?
     /// The room of the request that arrives; once it waits for the disk or the receiver, the answer gives it back.
     private var place: DoorRoom.Place?
-    /// The length of the body, now and when its pace was last looked at.
+    /// The length of the body, now and when its pace was last judged.
     private var arrived = (now: 0, before: 0)
+    private var pacedAt: MonotonicTime
     /// Whether a part of a request is being handled.
     private var isReading = false
     private var places: DoorPlaces { self.door.places }
 
-    /// How often a body's pace is looked at.
+    /// How often a body's pace is judged.
     private static let paceInterval = Duration.seconds(5)
     /// A smaller body may come as slowly as a network without reception makes it.
     private static let pacedByteCountMin = 64 << 10
 
     init(_ door: Door) {
         self.door = door
+        self.restedAt = door.clock.monotonicTime()
+        self.pacedAt = self.restedAt
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        self.peer = context.channel.remoteAddress?.ipAddress
         self.rest(self.door.settings, context)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         self.context = nil
-        self.deadline?.cancel()
+        self.look?.task.cancel()
         self.leave()
         // A request holds its place, whose closure holds this handler.
         self.phase = .refused
@@ -86,10 +98,33 @@ final class DoorHandler: ChannelInboundHandler {
 
     /// Waits for a request.
     private func rest(_ settings: DoorSettings, _ context: ChannelHandlerContext) {
-        let channel = context.channel
-        self.deadline?.cancel()
-        let duration = TimeAmount.nanoseconds(settings.configuration.idleDuration.nanoseconds)
-        self.deadline = context.eventLoop.scheduleTask(in: duration) { channel.close(promise: nil) }
+        self.restedAt = self.door.clock.monotonicTime()
+        self.look(at: self.restedAt + settings.configuration.idleDuration, context)
+    }
+
+    private func look(at time: MonotonicTime, _ context: ChannelHandlerContext) {
+        if let look = self.look, look.at <= time { return }
+        self.look?.task.cancel()
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        let wait = time - self.door.clock.monotonicTime()
+        let task = context.eventLoop.scheduleTask(in: .nanoseconds(wait.nanoseconds)) {
+            let handler = bound.value
+            handler.look = nil
+            if let context = handler.context { handler.look(context) }
+        }
+        self.look = (time, task)
+    }
+
+    /// Ends a connection that is silent for too long, and a request that is too slow.
+    private func look(_ context: ChannelHandlerContext) {
+        switch self.phase {
+        case .idle, .ending:
+            let end = self.restedAt + self.door.settings.configuration.idleDuration
+            guard self.door.clock.monotonicTime() < end else { return context.close(promise: nil) }
+            self.look(at: end, context)
+        case .body(let request): self.watch(request, context)
+        case .waiting, .refused: break
+        }
     }
 
     /// Gives the room of the request back.
@@ -129,7 +164,6 @@ final class DoorHandler: ChannelInboundHandler {
             self.arrived.now = request.body.count
             self.phase = .body(request)
         case (.end, .body(let request)):
-            self.deadline?.cancel()
             guard self.door.room.settle(request.place) else { return self.refuse(.displaced, request, context) }
             self.phase = .waiting
             self.places.asked(context.channel)
@@ -180,7 +214,7 @@ final class DoorHandler: ChannelInboundHandler {
                 return self.refuse(error.reason, head, context, standing: error.standing)
             }
         }
-        let address = self.door.address(of: context.remoteAddress?.ipAddress, head.headers, settings)
+        let address = self.door.address(of: self.peer, head.headers, settings)
         self.begin(head, .ingest(route), query: query, settings, standing, address, context)
     }
 
@@ -195,11 +229,12 @@ final class DoorHandler: ChannelInboundHandler {
             eventLoop.execute { bound.value.giveWay() }
         }
         self.place = place
-        self.phase = .body(
-            Request(
-                head: head, query: query, route: route, settings: settings, standing: standing, address: address,
-                place: place, began: self.door.clock.monotonicTime()))
-        self.watchPace(context)
+        let request = Request(
+            head: head, query: query, route: route, settings: settings, standing: standing, address: address,
+            place: place, began: self.door.clock.monotonicTime())
+        self.phase = .body(request)
+        self.pacedAt = request.began
+        self.watch(request, context)
         if head.headers.first(name: "expect")?.lowercased() == "100-continue" {
             context.writeAndFlush(
                 self.wrapOutboundOut(.head(HTTPResponseHead(version: head.version, status: .continue))),
@@ -216,24 +251,23 @@ final class DoorHandler: ChannelInboundHandler {
     }
 
     /// Ends a request that takes too long, or whose body does not arrive at the pace that it must have.
-    private func watchPace(_ context: ChannelHandlerContext) {
-        guard case .body(let request) = self.phase else { return }
+    private func watch(_ request: Request, _ context: ChannelHandlerContext) {
         let configuration = request.settings.configuration
-        let rest = configuration.requestDuration - (self.door.clock.monotonicTime() - request.began)
-        let isPaced = self.arrived.now >= Self.pacedByteCountMin && self.arrived.before > 0
-        let pace = configuration.bodyByteRateMin * Int(Self.paceInterval / .seconds(1))
-        guard rest > .zero, !isPaced || self.arrived.now - self.arrived.before >= pace else {
+        let now = self.door.clock.monotonicTime()
+        let end = request.began + configuration.requestDuration
+        var isSlow = now >= end
+        if now - self.pacedAt >= Self.paceInterval {
+            let isPaced = self.arrived.now >= Self.pacedByteCountMin && self.arrived.before > 0
+            let pace = configuration.bodyByteRateMin * Int(Self.paceInterval / .seconds(1))
+            isSlow = isSlow || isPaced && self.arrived.now - self.arrived.before < pace
+            self.arrived.before = self.arrived.now
+            self.pacedAt = now
+        }
+        guard !isSlow else {
             self.door.telemetry.refused(.slow)
             return context.close(promise: nil)
         }
-        self.arrived.before = self.arrived.now
-        self.deadline?.cancel()
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let wait = min(rest, Self.paceInterval)
-        self.deadline = context.eventLoop.scheduleTask(in: .nanoseconds(wait.nanoseconds)) {
-            guard let context = bound.value.context else { return }
-            bound.value.watchPace(context)
-        }
+        self.look(at: min(end, self.pacedAt + Self.paceInterval), context)
     }
 
     /// Whether the present request was read to its end.
@@ -241,7 +275,6 @@ final class DoorHandler: ChannelInboundHandler {
 
     /// Reads no more of the present request.
     func discard() {
-        self.deadline?.cancel()
         self.phase = .refused
     }
 
@@ -319,28 +352,12 @@ final class DoorHandler: ChannelInboundHandler {
                     200, DoorScript.pixel, head, context,
                     [("Content-Type", "image/gif"), ("Cache-Control", "no-store")])
             }
-            self.write(200, Self.text(of: counts, dialect), head, context, standing: reading.standing)
+            self.write(200, counts.text(for: dialect), head, context, standing: reading.standing)
         case .full, .failed:
             self.door.telemetry.answered(dialect, status: 503, took: nil)
             self.write(
                 503, Array("{\"error\":\"nothing was stored; send it again\"}".utf8), head, context,
                 [("Retry-After", "5")], standing: reading.standing)
-        }
-    }
-
-    private static func text(of counts: DoorCounts, _ dialect: Dialect) -> [UInt8] {
-        JSONWriter.object { json in
-            switch dialect {
-            case .segment: json.member("success", true)
-            case .posthog: json.member("status", 1)
-            case .amplitude:
-                json.member("code", 200)
-                json.member("events_ingested", counts.storedCount + counts.repeatedCount)
-            case .native, .pixel: break
-            }
-            json.member("stored", counts.storedCount)
-            json.member("repeated", counts.repeatedCount)
-            json.member("quarantined", counts.quarantinedCount)
         }
     }
 
@@ -430,7 +447,7 @@ final class DoorHandler: ChannelInboundHandler {
             fields.add(name: "Access-Control-Allow-Credentials", value: "true")
             fields.add(name: "Vary", value: "Origin")
         }
-        self.phase = isLast ? .refused : .idle
+        self.phase = isLast ? .ending : .idle
         self.rest(settings, context)
         self.places.rested(context.channel)
         let answer = HTTPResponseHead(version: head.version, status: .init(statusCode: status), headers: fields)

@@ -4,11 +4,15 @@ without a sync; and what idle connections take.
 
     Tools/Benchmarks/ingest.py --seconds 10 --runs 3
 
-Three loads by wrk on another core of the same machine, on 100 connections: batches of 50 events, single events, and nginx
-with one line of its log a request. The ledger: every event of an answered request is in the spool once. At the end, 10,000
-idle connections, and 2,000 with TLS. Prints NDJSON.
+Loads by wrk on another core of the same machine, on 100 connections: batches of 50 events, single events, batches at a
+pace of some 1,200 a second, and nginx with one line of its log a request. The ledger: every event of an answered request is
+in the spool once. At the end, 10,000 idle connections, and 2,000 with TLS.
+
+With `--servers`, instead, two servers without anything behind them in turn: one of SwiftNIO alone, as the door is, and one
+of hummingbird (`swift build -c release --package-path Tools/Benchmarks --product http-servers`). Prints NDJSON.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -38,15 +42,17 @@ function request()
   for i = 1, COUNT do events[i] = event() end
   return wrk.format("POST", "/v1/b", {["Content-Type"] = "text/plain"}, '{"writeKey":"KEY","batch":[' .. table.concat(events, ",") .. ']}')
 end
+PACE
 done = function(summary, latency)
   io.write(string.format('JSON {"requests":%d,"seconds":%f,"errors":%d,"p50_ms":%f,"p99_ms":%f}\\n', summary.requests, summary.duration / 1e6, summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
 end
 """
 
 
-def load(count):
-    """wrk's script with so many events a request."""
-    return LUA.replace("COUNT", str(count)).replace("KEY", KEY)
+def load(count, pause=0):
+    """wrk's script with so many events a request, and a pause of so many milliseconds, on average, before each."""
+    pace = f"function delay() return math.random(0, {2 * pause}) end" if pause else ""
+    return LUA.replace("COUNT", str(count)).replace("KEY", KEY).replace("PACE", pace)
 
 
 def free_port():
@@ -86,8 +92,8 @@ def started(options, folder, more=""):
     return process, port, metrics
 
 
-def idle(options, folder, count, has_tls):
-    """The memory of a door with so many connections that say nothing."""
+def idle(options, folder, count, has_tls=False, name=None):
+    """The memory of a door, or of a server with nothing behind it, with so many connections that say nothing."""
     more = f"idle_seconds: 3600, connections: {count + 10}, address_connections: {count + 10}, "
     if has_tls:
         subprocess.run(
@@ -95,7 +101,7 @@ def idle(options, folder, count, has_tls):
              "-subj", "/CN=localhost", "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
             check=True, capture_output=True)
         more += f"tls: {{certificate: '{folder}/certificate.pem', key: '{folder}/key.pem'}}, "
-    process, port, _ = started(options, folder, more)
+    process, port = bare(options, name) if name else started(options, folder, more)[:2]
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connections = []
@@ -112,7 +118,7 @@ def idle(options, folder, count, has_tls):
         process.terminate()
         process.wait()
     return {
-        "what": f"{count} idle connections" + (", TLS" if has_tls else ""), "before_mb": round(before, 1),
+        "what": (f"{name}, " if name else "") + f"{count} idle connections" + (", TLS" if has_tls else ""), "before_mb": round(before, 1),
         "resident_mb": round(after, 1), "kb_each": round((after - before) * 1000 / count, 2), "ledger": True}
 
 
@@ -120,12 +126,12 @@ def resident(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) / 1000
 
 
-def door(options, folder, count):
+def door(options, folder, count, pause=0):
     """One run of the door with `count` events a request."""
     process, port, metrics = started(options, folder)
     try:
         script = folder / "load.lua"
-        script.write_text(load(count))
+        script.write_text(load(count, pause))
         result = wrk(f"http://127.0.0.1:{port}", script, options)
         seconds, peak = usage(process.pid)
         page = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics").read().decode()
@@ -136,7 +142,7 @@ def door(options, folder, count):
     ids = [line[13:49] for path in (folder / "spool").glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
     is_whole = len(ids) == len(set(ids)) >= result["requests"] * count and result["errors"] == 0 and stored <= len(ids)
     return {
-        "what": f"door, {count} events a request", "events_per_second": round(result["requests"] * count / result["seconds"]),
+        "what": f"door, {count} events a request" + (", paced" if pause else ""), "events_per_second": round(result["requests"] * count / result["seconds"]),
         "requests_per_second": round(result["requests"] / result["seconds"]), "p50_ms": round(result["p50_ms"], 2),
         "p99_ms": round(result["p99_ms"], 2), "cpu_seconds": round(seconds, 2), "peak_mb": round(peak, 1),
         "ledger": is_whole}
@@ -166,6 +172,39 @@ def nginx(options, folder):
         "ledger": len((folder / "access.log").read_bytes().splitlines()) >= result["requests"]}
 
 
+def server(options, folder, name, count):
+    """One run of a server with nothing behind it."""
+    process, port = bare(options, name)
+    try:
+        script = folder / "load.lua"
+        script.write_text(load(count))
+        result = wrk(f"http://127.0.0.1:{port}", script, options)
+        seconds, peak = usage(process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+    return {
+        "what": f"{name}, {count} events a request", "requests_per_second": round(result["requests"] / result["seconds"]),
+        "p50_ms": round(result["p50_ms"], 2), "p99_ms": round(result["p99_ms"], 2), "cpu_seconds": round(seconds, 2),
+        "peak_mb": round(peak, 1), "ledger": result["errors"] == 0}
+
+
+def bare(options, name):
+    """A server with nothing behind it that accepts connections, and its port."""
+    port = free_port()
+    process = subprocess.Popen([*ON_ONE_CORE, options.servers, name, str(port)])
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            return process, port
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                process.kill()
+                sys.exit(f"{name} does not listen")
+            time.sleep(0.05)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=str(ROOT / ".build" / "release" / "waybill"))
@@ -173,12 +212,20 @@ def main():
     parser.add_argument("--connections", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--directory", default=None, help="where the spools are written")
+    parser.add_argument("--servers", default=None, help="the program http-servers")
     options = parser.parse_args()
     is_good = True
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    loads = [lambda folder: door(options, folder, 50), lambda folder: door(options, folder, 1), lambda folder: nginx(options, folder)]
-    rests = [lambda folder: idle(options, folder, 10_000, False), lambda folder: idle(options, folder, 2_000, True)]
+    loads = [
+        lambda folder: door(options, folder, 50), lambda folder: door(options, folder, 1),
+        lambda folder: door(options, folder, 50, pause=80), lambda folder: nginx(options, folder)]
+    rests = [lambda folder: idle(options, folder, 10_000), lambda folder: idle(options, folder, 2_000, has_tls=True)]
+    if options.servers:
+        loads = [
+            functools.partial(server, options, name=name, count=count)
+            for count in (50, 1) for name in ("nio", "hummingbird")]
+        rests = [functools.partial(idle, options, count=10_000, name=name) for name in ("nio", "hummingbird")]
     for run in range(1, options.runs + 1):
         for measure in loads + (rests if run == options.runs else []):
             folder = pathlib.Path(tempfile.mkdtemp(prefix="waybill-ingest-", dir=options.directory))
