@@ -45,7 +45,7 @@ struct ConfigurationCheck {
             self.checkCertificate("agent.tls") { () throws(TLSSetupError) in try tls.validity() }
         }
         if let certificate = self.file.ingest?.certificate, let key = self.file.ingest?.privateKey {
-            let tls = TLSServerConfiguration(identity: CertificateFiles(chain: certificate, key: key))
+            let tls = TLSServerConfiguration(identity: CertificateFiles(chain: certificate, key: key), of: .door)
             self.checkCertificate("ingest.tls") { () throws(TLSSetupError) in
                 try tls.validity(isSigned: RevocationSignature.isValid)
             }

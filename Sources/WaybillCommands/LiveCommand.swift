@@ -141,7 +141,8 @@ struct LiveCommand: AsyncParsableCommand {
         // A certain address is a name, too; 0.0.0.0 is none.
         if !["0.0.0.0", "::"].contains(self.listen.host) { configuration.hosts.append(self.listen.host) }
         if let tlsCertificate, let tlsKey {
-            configuration.tls = TLSServerConfiguration(identity: CertificateFiles(chain: tlsCertificate, key: tlsKey))
+            configuration.tls = TLSServerConfiguration(
+                identity: CertificateFiles(chain: tlsCertificate, key: tlsKey), of: .page)
         }
         return configuration
     }

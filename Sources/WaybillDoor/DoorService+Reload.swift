@@ -42,7 +42,7 @@ extension DoorService {
         guard let certificate = configuration.certificate, let key = configuration.privateKey else { return nil }
         // Senders have no certificates, and so no authorities.
         return try TLSServer(
-            TLSServerConfiguration(identity: CertificateFiles(chain: certificate, key: key)),
+            TLSServerConfiguration(identity: CertificateFiles(chain: certificate, key: key), of: .door),
             isSigned: { _, _ in false })
     }
 

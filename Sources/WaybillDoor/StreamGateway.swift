@@ -85,6 +85,7 @@ final class StreamGateway: Sendable {
         switch news {
         case .changed(let principals):
             self.register.withLock { $0 = AgentRegister(principals) }
+            self.eventLoop.execute { self.pool.value.use(principals) }
             self.telemetry.agentsRead(count: principals.count)
         case .unusable(let problems): self.telemetry.agentsUnusable(problems)
         case nil: break
@@ -109,6 +110,9 @@ final class StreamGateway: Sendable {
         let register = self.register.withLock { $0 }
         switch register.authenticate(credentials, at: self.clock.wallTime()) {
         case .success(let admitted):
+            guard !admitted.principal.mayForward else {
+                throw StreamRefusal(.notAllowed, "these credentials are a door's own; use the client's")
+            }
             return ForwardedClient(principal: admitted.principal.name, agent: agent, address: address)
         case .failure(let reason):
             self.telemetry.refusedAgent(reason)

@@ -47,6 +47,7 @@ final class StreamPool {
     private let eventLoop: any EventLoop
     private let telemetry: StreamTelemetry
     private let instance: String
+    private var share: PrincipalShare
     private let token: @Sendable () -> Result<Secret?, StreamRefusal>
     private var slots: [Slot]
     private var waiting: [Entry] = []
@@ -67,6 +68,7 @@ final class StreamPool {
         self.tls = tls
         self.eventLoop = eventLoop
         self.telemetry = telemetry
+        self.share = PrincipalShare(among: configuration.agents)
         self.instance = Hexadecimal.text(seed, digitCount: 16)
         self.token = token
         self.slots = Array(repeating: .empty, count: configuration.connectionCountMax)
@@ -99,7 +101,7 @@ final class StreamPool {
             return StreamRefusal(.unavailable, "too many requests wait for the receiver")
         }
         let ofPrincipal = self.waiting.count { $0.task.client.principal == client.principal }
-        guard ofPrincipal < self.share(of: Self.waitingCountMax) else {
+        guard ofPrincipal < self.share.of(Self.waitingCountMax) else {
             return StreamRefusal(.unavailable, "too many requests of this principal wait for the receiver")
         }
         return nil
@@ -146,15 +148,14 @@ final class StreamPool {
 
     // MARK: Turns
 
-    /// What one principal may have of `count`: all of it if there is no other one.
-    private func share(of count: Int) -> Int {
-        guard self.configuration.agents.count > 1 else { return count }
-        return max(1, count * 3 / 4)
+    /// The list of clients was read again.
+    func use(_ principals: [Principal]) {
+        self.share = PrincipalShare(among: principals)
     }
 
     /// The first request that may begin: its client has no other one on its way, and its principal not too many.
     private var next: Int? {
-        let lineCountMax = self.share(of: self.slots.count)
+        let lineCountMax = self.share.of(self.slots.count)
         return self.waiting.firstIndex { entry in
             let client = entry.task.client.name
             guard self.active[client] == nil else { return false }
@@ -339,4 +340,16 @@ final class StreamPool {
             versions: LineProtocol.versions, agent: agent, instance: instance, token: token?.revealed,
             encodings: ["zlib"])
     }
+}
+
+/// What one principal may have of what all share.
+struct PrincipalShare {
+    private let isAlone: Bool
+
+    /// - Parameter principals: of these a forwarder is a door, and not let in.
+    init(among principals: [Principal]) {
+        self.isAlone = principals.count { !$0.mayForward } < 2
+    }
+
+    func of(_ count: Int) -> Int { self.isAlone ? count : max(1, count * 3 / 4) }
 }

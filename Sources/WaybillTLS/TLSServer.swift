@@ -2,19 +2,30 @@ package import NIOCore
 internal import NIOSSL
 package import WaybillSystem
 
-/// A receiver's TLS settings.
+/// The TLS settings of a receiver, a door, or the live page.
 ///
-/// The files are PEM and read when the receiver starts and when it reloads its configuration; the minimum is TLS 1.2.
+/// The files are PEM and read when the program starts and when it reloads its configuration; the minimum is TLS 1.2.
 package struct TLSServerConfiguration: Hashable, Sendable {
-    /// The receiver's certificate.
+    /// Whose certificate it is, for errors; the set is closed.
+    package enum Owner: String, Hashable, Sendable {
+        case receiver
+        case door
+        case page
+    }
+
     package var identity: CertificateFiles
+    package var owner: Owner
     /// A file with the authorities that issue agents' certificates; `nil` if agents need no certificate.
     package var clientAuthorities: String?
     /// A file with the revocation lists of these authorities; `nil` for none.
     package var revocations: String?
 
-    package init(identity: CertificateFiles, clientAuthorities: String? = nil, revocations: String? = nil) {
+    package init(
+        identity: CertificateFiles, of owner: Owner = .receiver, clientAuthorities: String? = nil,
+        revocations: String? = nil
+    ) {
         self.identity = identity
+        self.owner = owner
         self.clientAuthorities = clientAuthorities
         self.revocations = revocations
     }
@@ -29,11 +40,11 @@ package struct TLSServerConfiguration: Hashable, Sendable {
     }
 }
 
-/// What all TLS connections of a receiver share.
+/// What all TLS connections of a receiver, a door, or the live page share.
 package struct TLSServer: Sendable {
-    /// When the receiver's certificate expires.
+    /// When the certificate expires.
     package var expiry: WallTime { PEM.validity(of: self.certificate).upperBound }
-    /// When the receiver's certificate becomes valid.
+    /// When the certificate becomes valid.
     package var start: WallTime { PEM.validity(of: self.certificate).lowerBound }
     fileprivate let certificate: NIOSSLCertificate
     package let asksAgents: Bool
@@ -46,10 +57,10 @@ package struct TLSServer: Sendable {
         _ configuration: TLSServerConfiguration, isSigned: RevocationList.SignatureCheck
     ) throws(TLSSetupError) {
         let identity = configuration.identity
-        let chain = try CertificateFiles.read(identity.chain, "the receiver's certificate")
+        let chain = try CertificateFiles.read(identity.chain, "the \(configuration.owner)'s certificate")
         let certificates = try PEM.certificates(chain, identity.chain)
         self.certificate = certificates[0]
-        let key = try CertificateFiles.read(identity.key, "the receiver's private key")
+        let key = try CertificateFiles.read(identity.key, "the \(configuration.owner)'s private key")
         var tls = TLSConfiguration.makeServerConfiguration(
             certificateChain: certificates.map { .certificate($0) },
             privateKey: .privateKey(try PEM.key(key, identity.key)))

@@ -396,6 +396,7 @@ class StatusTests(DoorTest):
         for more, code, said in (
                 (f"  tls: {{certificate: {late[0]}, key: {late[1]}}}\n", 78, "ingest.tls.certificate: expired at"),
                 (f"  tls: {{certificate: {good[0]}, key: {late[1]}}}\n", 78, "do not belong together"),
+                (f"  tls: {{certificate: {good[0]}, key: nothing.pem}}\n", 78, "the door's private key"),
                 ("  metrics: 127.0.0.1:4380\n", 78, "ingest.metrics: 127.0.0.1:4380 is also the address of ingest.listen"),
                 ("  status_token_file: nowhere\n", 78, "ingest.status_token_file:"),
                 ("  body_kib: 16384\n  address_mib: 8\n", 78, "ingest.address_mib: has no room for one body")):

@@ -275,6 +275,8 @@ class RequestTests(StreamsTest):
         self.assertEqual(phone.get()[0], 200, "a key names its device")
         phone.headers["Waybill-Agent"] = device()[1]
         self.assertEqual(phone.get()[2]["code"], "token")
+        status, _, told = self.client(principal="door").get()
+        self.assertEqual((status, told["code"]), (403, "not-allowed"), "a door is no client")
         self.assertEqual(self.door.metric("waybill_ingest_refused_agents_total", reason="token"), 2)
         self.assertEqual(self.door.metric("waybill_ingest_refused_agents_total", reason="device"), 1)
         for secret in (*self.TOKENS.values(), key):
