@@ -88,7 +88,7 @@ class SparkTests(unittest.TestCase):
         for name in ("x", "y"):
             cls.fleet.write(name, 300)
             cls.write_odd_lines(name)
-            agents[name] = cls.fleet.agent(name)
+            agents[name] = cls.fleet.agent(name, to=("a", "b"))
         merger = cls.fleet.merger("m1")
         until(lambda: len(cls.fleet.merged("m1")) >= len(cls.fleet.written), 60, "every line is merged")
         # The agents lose what they know, and send their files once more to one receiver: the same lines, a second time.
