@@ -16,7 +16,7 @@ struct AttachedBucket {
     /// Opens the bucket and reads its fleet.
     ///
     /// - Parameter known: the fleet that the data directory belongs to; with it, a receiver starts although the bucket is
-    ///   not reached.
+    ///   not reached or refuses, and acknowledges what it keeps, as while it runs.
     /// - Throws: an exit code, after saying why.
     init(_ location: StoreLocation, known: String? = nil) throws {
         let open = try BucketClient.open(location)
@@ -37,13 +37,21 @@ struct AttachedBucket {
                 "\(location.text) names no fleet; prepare it with: waybill store init --store \(location.text)")
             throw ExitCode.badConfiguration
         case .failure(let error):
-            guard let known, error.kind == .unreachable || error.kind == .busy else {
+            guard let known, Self.mayPass(error) else {
                 open.close()
                 throw BucketClient.ending(error)
             }
-            Console.warn(.uploadFailed, "\(location.text) is not reached: \(error); the journal keeps what it lacks")
+            Console.warn(.uploadFailed, "\(location.text) cannot be used: \(error); the journal keeps what it lacks")
             self.fleet = known
         }
         self.open = open
+    }
+
+    /// Whether it is the bucket's or its credentials' trouble, which others can mend, and not this host's configuration.
+    private static func mayPass(_ error: StoreError) -> Bool {
+        switch error.kind {
+        case .unreachable, .busy, .forbidden, .credentials, .noBucket, .clock, .refused, .damaged: true
+        case .region, .disk, .unsafe, .notAllowedHere, .tooLarge, .configuration, .stopped: false
+        }
     }
 }

@@ -9,6 +9,7 @@ import WaybillJSON
 import WaybillNotices
 import WaybillProtocol
 import WaybillReceiver
+import WaybillStore
 import WaybillSystem
 
 /// `waybill merge`: a receiver whose input is the bucket.
@@ -50,6 +51,7 @@ struct MergeCommand: AsyncParsableCommand {
         let (section, receiver) = try self.sections(of: try ConfigurationFile.load(self.config))
         let bucket = try AttachedBucket(try section.location())
         defer { bucket.open.close() }
+        try Self.refuseUnsafe(bucket.open.store, at: try section.location())
         guard let fleet = Incarnation(bucket.fleet.utf8) else { throw ExitCode.badInput }
         var setup = MergeService.Setup(receiver: receiver, store: bucket.open.store, fleet: fleet)
         setup.isOnce = self.once
@@ -76,6 +78,15 @@ struct MergeCommand: AsyncParsableCommand {
             throw failure.exitCode
         }
         if self.once { self.printReport(service.report) }
+    }
+
+    /// Mergers rely on it that the first one to create an object wins; what else the store refuses is told while it runs.
+    private static func refuseUnsafe(_ store: any ObjectStore, at location: StoreLocation) throws {
+        let id = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
+        var probe = StoreProbe(store, clock: POSIXClock(), id: id)
+        probe.run(race: StoreCheckCommand.race)
+        guard let error = probe.failure, error.kind == .unsafe else { return }
+        throw BucketClient.ending(error)
     }
 
     /// The two sections of a file, with the options that take precedence.

@@ -110,7 +110,8 @@ struct StoreCheckCommand: ParsableCommand {
         if let error = probe.failure { throw BucketClient.ending(error) }
     }
 
-    private static func race(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
+    /// Calls it for each number, at once.
+    static func race(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
         let workers = (0..<count).map { number in Worker(name: "probe-\(number)") { body(number) } }
         for worker in workers { worker.join() }
     }

@@ -11,8 +11,9 @@ package import WaybillSystem
 ///                                                _SUCCESS                created, last
 ///
 /// All mergers of a fleet have the same parts, so it does not matter who comes first: an object that is there is compared.
-/// One that differs stays as it is and is counted, since somebody may have read it. The `.sources` of two mergers say the
-/// same in other words when one of them was restarted: the first one's stay, and its manifest with them.
+/// One that differs stays as it is and is counted, since somebody may have read it, and nothing more of that day comes from
+/// here: parts of two mergers that cut a day differently would lose lines, or have them twice. The `.sources` of two mergers
+/// say the same in other words when one of them was restarted: the first one's stay, and its manifest with them.
 ///
 /// A day from which people were erased is the exception (`Publisher+Erasures.swift`).
 package struct Publisher<Files: FileSystem>: ~Copyable {
@@ -56,7 +57,10 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         var outcome = Outcome(revision: day.revision)
         // A merger that is ahead has the objects of its revision there, from which people may have been erased since.
         guard try self.presentManifest(day.path).revision <= day.revision else { return outcome }
-        for name in day.names { try self.create(day.path, name, &outcome) }
+        for name in day.names {
+            try self.create(day.path, name, &outcome)
+            guard outcome.different.isEmpty else { return outcome }
+        }
         try self.replaceManifest(day)
         if day.isComplete { try self.create(day.path, Self.successName, &outcome) }
         return outcome

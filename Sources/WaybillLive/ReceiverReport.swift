@@ -1,7 +1,7 @@
 internal import WaybillJSON
 package import WaybillJournal
 
-/// What a receiver says about itself at `/status`.
+/// What a receiver, or a merger, says about itself at `/status`.
 package struct ReceiverReport {
     /// What a projection has made of its lines since the receiver started.
     struct Projection {
@@ -24,10 +24,11 @@ package struct ReceiverReport {
     /// Reads an answer; `nil` if it is not one.
     package init?(_ bytes: [UInt8]) {
         guard let json = JSONValue(bytes), let end = json["journal_end"]?.count,
-            let agents = json["agents"]?.elements, let projections = json["projections"]?.elements
+            let projections = json["projections"]?.elements
         else { return nil }
         self.journalEnd = JournalPosition(end)
-        self.agents = agents.map { Array(bytes[$0.range]) }
+        // A merger has none.
+        self.agents = (json["agents"]?.elements ?? []).map { Array(bytes[$0.range]) }
         self.projections = projections.compactMap { json in
             guard let name = json["name"]?.string else { return nil }
             return Projection(

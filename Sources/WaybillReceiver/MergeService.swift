@@ -363,6 +363,12 @@ package final class MergeService: Service {
         self.board.published(
             created: outcome.createdCount, present: outcome.presentCount, different: outcome.different.count,
             byteCount: outcome.byteCount)
+        guard outcome.different.isEmpty else {
+            return self.logger.error(
+                .publishDiffers,
+                "the bucket has other bytes for a sealed day than this merger; they stay as they are",
+                metadata: ["objects": "\(outcome.different.joined(separator: " "))"])
+        }
         self.logger.info(
             "a sealed day is in the bucket",
             metadata: [
@@ -370,10 +376,5 @@ package final class MergeService: Service {
                 "present": .number(outcome.presentCount), "replaced": .number(outcome.replacedCount),
                 "deleted": .number(outcome.deletedCount),
             ])
-        guard !outcome.different.isEmpty else { return }
-        self.logger.error(
-            .publishDiffers,
-            "the bucket has other bytes for a sealed day than this merger; they stay as they are",
-            metadata: ["objects": "\(outcome.different.joined(separator: " "))"])
     }
 }

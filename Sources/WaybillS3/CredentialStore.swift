@@ -72,7 +72,7 @@ final class CredentialStore: Sendable {
         // Found again each time: a file may have been replaced.
         let source = try self.find()
         self.source.withLock { $0 = source }
-        var fetch = CredentialFetch(source, region: self.region, identityToken: try self.token(of: source))
+        var fetch = CredentialFetch(source, region: self.region, token: try self.token(of: source))
         var step = fetch.first
         while true {
             switch step {
@@ -102,9 +102,9 @@ final class CredentialStore: Sendable {
     }
 
     private func token(of source: CredentialSource) throws(StoreError) -> String? {
-        guard case .webIdentity(let identity) = source else { return nil }
+        guard let file = source.tokenFile else { return nil }
         do throws(FileSystemError) {
-            let bytes = try self.files.contents(of: identity.tokenFile, byteCountMax: Self.tokenByteCountMax)
+            let bytes = try self.files.contents(of: file, byteCountMax: Self.tokenByteCountMax)
             return bytes.map { String(decoding: $0.filter { (0x21...0x7E).contains($0) }, as: UTF8.self) }
         } catch {
             throw StoreError(.credentials, code: error.code.rawValue, detail: error.description, remedy: error.remedy)

@@ -39,17 +39,17 @@ package struct CredentialFetch: Sendable {
     private static let instanceAddress = "http://169.254.169.254/latest"
     private static let instanceRoles = "/meta-data/iam/security-credentials/"
 
-    /// - Parameter identityToken: the content of the web identity's file.
-    package init(_ source: CredentialSource, region: String, identityToken: String?) {
+    /// - Parameter token: the content of the source's file.
+    package init(_ source: CredentialSource, region: String, token: String?) {
         switch source {
         case .fixed(let credentials, _):
             (self.state, self.first) = (.ended, .done(credentials))
         case .webIdentity(let identity):
             self.state = .webIdentity
-            self.first = Self.webIdentity(identity, region: region, token: identityToken)
-        case .container(let url, let authorization):
+            self.first = Self.webIdentity(identity, region: region, token: token)
+        case .container(let container):
             self.state = .container
-            self.first = Self.container(url, authorization)
+            self.first = Self.container(container, token: token)
         case .instance:
             self.state = .token
             let ttl = StoreRequest.Field("X-aws-ec2-metadata-token-ttl-seconds", "21600")
@@ -60,10 +60,7 @@ package struct CredentialFetch: Sendable {
     }
 
     private static func webIdentity(_ identity: CredentialSource.WebIdentity, region: String, token: String?) -> Step {
-        guard let token, !token.isEmpty else {
-            return .fail(
-                StoreError(.credentials, code: "web-identity", detail: "the file \(identity.tokenFile) has no token"))
-        }
+        guard let token, !token.isEmpty else { return Self.noToken(identity.tokenFile) }
         let domain = region.hasPrefix("cn-") ? "amazonaws.com.cn" : "amazonaws.com"
         let request = StoreRequest(
             .get, isEncrypted: true, host: "sts.\(region).\(domain)", path: "/",
@@ -75,8 +72,15 @@ package struct CredentialFetch: Sendable {
         return .send(CredentialRequest(method: .get, url: request.url, headers: [], isLocal: false))
     }
 
+    private static func noToken(_ file: String) -> Step {
+        .fail(StoreError(.credentials, code: "token-file", detail: "the file \(file) has no token"))
+    }
+
     /// HTTP without TLS is allowed to this machine and the addresses of ECS and EKS alone: the token would be seen.
-    private static func container(_ url: String, _ authorization: Secret?) -> Step {
+    private static func container(_ container: CredentialSource.Container, token: String?) -> Step {
+        let url = container.url
+        let authorization = container.tokenFile == nil ? container.authorization : token.flatMap(Secret.init)
+        if let file = container.tokenFile, authorization == nil { return Self.noToken(file) }
         let hosts = ["http://169.254.170.2/", "http://169.254.170.23/", "http://[fd00:ec2::23]/"]
         let local = ["http://localhost", "http://127.0.0.1", "http://[::1]"]
         let isLocal =

@@ -101,9 +101,17 @@ package struct RequestAttempts: Sendable {
             answer.status != 400 || code == "AuthorizationHeaderMalformed"
             || code == "IllegalLocationConstraintException"
         if isRegional, let region, Self.isRegion(region), self.tried.insert(.region).inserted { return .region(region) }
-        if code == "ExpiredToken", self.tried.insert(.credentials).inserted { return .credentials }
+        if let code, Self.endings.contains(code) { return self.renewal(answer) }
         if code == "InvalidBucketName" { return .fail(Self.error(.configuration, answer)) }
         return .fail(Self.error(isRegional ? .region : .refused, answer))
+    }
+
+    /// A session's token has ended; AWS answers 400, others 403.
+    private static let endings: Set<String> = ["ExpiredToken", "InvalidToken", "TokenRefreshRequired"]
+
+    private mutating func renewal(_ answer: StoreAnswer) -> Step {
+        guard self.tried.insert(.credentials).inserted else { return .fail(Self.error(.credentials, answer)) }
+        return .credentials
     }
 
     private static func isRegion(_ text: String) -> Bool {
@@ -118,9 +126,7 @@ package struct RequestAttempts: Sendable {
                 self.tried.insert(.clock).inserted
             else { return .fail(Self.error(.clock, answer)) }
             return .clock(offset: .milliseconds(theirs.milliseconds - time.milliseconds))
-        case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
-            guard self.tried.insert(.credentials).inserted else { return .fail(Self.error(.credentials, answer)) }
-            return .credentials
+        case .some(let code) where Self.endings.contains(code): return self.renewal(answer)
         case "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidClientTokenId", "UnrecognizedClientException":
             return .fail(Self.error(.credentials, answer))
         case .none where answer.status == 401: return .fail(Self.error(.credentials, answer))

@@ -28,14 +28,30 @@ package enum CredentialSource: Hashable, Sendable {
     /// Exchanged for a service account's token (AWS STS).
     case webIdentity(WebIdentity)
     /// Asked for at an address (ECS, EKS).
-    case container(url: String, authorization: Secret?)
+    case container(Container)
     /// Asked for at the machine's own address (EC2, IMDSv2).
     case instance
+
+    package struct Container: Hashable, Sendable {
+        package let url: String
+        package var authorization: Secret?
+        /// Has the authorization, and is replaced before it ends; read each time.
+        package var tokenFile: String?
+    }
 
     package struct WebIdentity: Hashable, Sendable {
         package let roleARN: String
         package let tokenFile: String
         package let session: String
+    }
+
+    /// The file that must be read before each request for credentials.
+    package var tokenFile: String? {
+        switch self {
+        case .fixed, .instance: nil
+        case .webIdentity(let identity): identity.tokenFile
+        case .container(let container): container.tokenFile
+        }
     }
 
     /// For people; no secret is in it.
@@ -126,12 +142,12 @@ package struct CredentialSettings: Sendable {
         {
             return .webIdentity(.init(roleARN: role, tokenFile: file, session: session))
         }
-        let authorization = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN").flatMap(Secret.init)
-        if let path = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") {
-            return .container(url: "http://169.254.170.2" + path, authorization: authorization)
-        }
-        if let url = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
-            return .container(url: url, authorization: authorization)
+        let relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map { "http://169.254.170.2" + $0 }
+        if let url = relative ?? variable("AWS_CONTAINER_CREDENTIALS_FULL_URI") {
+            return .container(
+                CredentialSource.Container(
+                    url: url, authorization: variable("AWS_CONTAINER_AUTHORIZATION_TOKEN").flatMap(Secret.init),
+                    tokenFile: variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")))
         }
         guard variable("AWS_EC2_METADATA_DISABLED")?.lowercased() != "true" else {
             throw StoreError(.credentials, code: "none", detail: "no credentials for the store were found")

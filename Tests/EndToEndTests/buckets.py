@@ -56,6 +56,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with store.lock:
             store.requests.append((self.command, self.path))
             fault = store.fault(self.command, self.path) if store.fault else None
+        if self.command == "PUT":
+            time.sleep(store.delay)
         try:
             if fault:
                 raise Refusal(*fault)
@@ -189,6 +191,8 @@ class SmallStore:
         self.bucket, self.key, self.secret, self.region = bucket, KEY, SECRET, REGION
         self.objects, self.requests, self.lock = {}, [], threading.RLock()
         self.lies, self.forbidden, self.page, self.offset, self.fault, self.lose_answers = False, (), 1000, 0, None, 0
+        # Seconds that each PUT takes.
+        self.delay = 0
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads, self.server.store = True, self
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"

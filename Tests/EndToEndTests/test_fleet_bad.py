@@ -309,6 +309,56 @@ class BucketTests(BadTest):
             lambda: setattr(self.store, "bucket", "renamed"), lambda: setattr(self.store, "bucket", "events"),
             "NoSuchBucket")
 
+    def test_credentials_that_end(self):
+        self.assert_kept(
+            lambda: setattr(self.store, "fault", lambda command, path: (400, "ExpiredToken")),
+            lambda: setattr(self.store, "fault", None), "ExpiredToken")
+
+    def test_a_bucket_that_is_slow(self):
+        """Acknowledgements do not wait for it."""
+        self.store.delay = 3
+        receiver = self.fleet.receiver("a")
+        port = free_port()
+        self.fleet.write("x", 200)
+        agent = self.fleet.agent("x", "--metrics", f"127.0.0.1:{port}", to=("a",))
+        size = sum(len(line) + 1 for line in self.fleet.written)
+        until(lambda: self.acked(port) >= size, 30, "the receiver acknowledges")
+        merger = self.fleet.merger("m1")
+        self.assert_merged("m1")
+        until(lambda: sum(metric(f"127.0.0.1:{port}", "waybill_agent_stored_bytes_total")) == size, 60, "all is stored")
+        for process in (agent, receiver, merger):
+            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+
+    def test_a_receiver_starts_again_while_the_bucket_refuses(self):
+        receiver = self.fleet.receiver("a")
+        self.ship("x", 100, "a")
+        self.assertEqual(receiver.stop(), 0)
+        for change, back, said in (
+                (lambda: setattr(self.store, "forbidden", ("GET", "PUT", "HEAD")),
+                 lambda: setattr(self.store, "forbidden", ()), "AccessDenied"),
+                (lambda: setattr(self.store, "bucket", "renamed"), lambda: setattr(self.store, "bucket", "events"), "NoSuchBucket")):
+            change()
+            receiver = self.fleet.start_receiver("a")
+            port = free_port()
+            agent = self.fleet.agent("x", "--metrics", f"127.0.0.1:{port}", to=("a",))
+            self.fleet.write("x", 100)
+            until(lambda port=port: self.acked(port) > 0, 30, "the receiver acknowledges")
+            self.assertIn("the journal keeps what it lacks", receiver.log())
+            self.assertIn(said, receiver.log())
+            back()
+            merger = self.fleet.merger("m1")
+            self.assert_merged("m1")
+            for process in (agent, receiver, merger):
+                self.assertEqual(process.stop(), 0, process.log()[-2000:])
+
+    def test_a_merger_refuses_a_store_that_overwrites_what_it_must_keep(self):
+        self.store.lies = True
+        merger = self.fleet.merger("m1")
+        self.assertEqual(merger.wait(60), 78, merger.log())
+        self.assertIn("use a store that honours If-None-Match", merger.log())
+        self.store.lies = False
+        self.once("m1")
+
     def test_a_start_says_what_to_do(self):
         for change, code, said in (
                 (lambda: setattr(self.store, "forbidden", ("GET", "PUT", "HEAD")), 77, "AccessDenied"),

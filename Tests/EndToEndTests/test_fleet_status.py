@@ -75,6 +75,36 @@ class WellTests(FleetTest):
         for process in [agent, *receivers, *mergers]:
             self.assertEqual(process.stop(), 0)
 
+    def test_the_live_page_and_reports_work_behind_a_merger(self):
+        self.fleet.receiver("a")
+        self.fleet.agent()
+        self.fleet.merger()
+        self.fleet.write(40)
+        self.until_merged()
+        token, port = self.site.root / "live.token", free_port()
+        token.write_text("a-token-of-the-tests-0123456789\n", encoding="utf-8")
+        token.chmod(0o600)
+        self.site.start(
+            "live", "--data", self.site.root / "m1", "--receiver", f"http://{self.fleet.address('m1')}", "--listen",
+            f"127.0.0.1:{port}", "--token-file", token, log="live.log")
+
+        def asked(path):
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {token.read_text().strip()}"})
+            try:
+                with urllib.request.urlopen(request, timeout=patience(10)) as answer:
+                    return json.load(answer)
+            except OSError:
+                return None
+
+        until(lambda: asked("/api/events"), 30, "the page answers")
+        until(lambda: len(asked("/api/events")["rows"]) == 40, 30, "the page has every event")
+        found = asked("/api/status")
+        self.assertEqual((found["receiver"], found["agents"]), (None, []))
+        result = run("report", "--data", self.site.root / "m1", "overview", "--from", "2026-11-18", "--to", "2026-11-18")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"40", result.stdout)
+
     def test_the_metrics_count_what_was_merged_and_promtool_has_nothing_to_say(self):
         self.fleet.receiver("a")
         self.fleet.receiver("b")
@@ -265,6 +295,7 @@ class ServiceTests(FleetTest):
     def test_status_is_for_this_machine_and_for_the_socket(self):
         socket = self.site.root / "merge.sock"
         self.fleet.merger("m1", "--status-socket", socket)
+        until(lambda: ask(socket, "/livez"), 30, "the socket answers")
         self.assertEqual(status(socket)["part"], "merger")
         self.assertEqual(os.stat(socket).st_mode & 0o777, 0o660)
         self.assertEqual(ask(self.fleet.port("m1"), headers={"Host": "example.com"})[0], 403)

@@ -76,6 +76,33 @@ import WaybillTestSupport
         #expect(store.objects["\(Self.day)/part-00001.ndjson.gz"] == Array("part-00001 without 0".utf8))
     }
 
+    /// Whoever was first with a part that differs has the day.
+    @Test(arguments: [1, 2]) func `a day has the parts of one merger where two have cut it differently`(shared: Int) throws {
+        let parts = (1...3).map { "part-0000\($0)" }
+        let first = try Self.disk(revision: 1, erased: 0, parts: parts)
+        let second = try Self.disk(revision: 2, erased: 0, parts: parts)
+        for number in shared...3 {
+            second.place("/data/\(Self.day)/part-0000\(number).ndjson.gz", Array("cut \(number) differently".utf8))
+        }
+        let store = MemoryStore()
+        // The first one ends after its first part that differs.
+        let key = "\(Self.day)/part-0000\(shared).ndjson.gz"
+        let isOver = Lock(false)
+        store.setFaults { call in
+            if isOver.withLock({ $0 }) { return .refused(.unreachable) }
+            if call.key == key, call.verb == .create { isOver.withLock { $0 = true } }
+            return nil
+        }
+        #expect(throws: UploadFailure.self) { try Self.publish(first, store) }
+        store.setFaults(nil)
+        let before = store.objects
+        let outcome = try Self.publish(second, store)
+        #expect(outcome.different == [key])
+        #expect(store.objects == before, "nothing of the second is there")
+        _ = try Self.publish(first, store)
+        Self.expect(first, in: store)
+    }
+
     @Test(arguments: [(1, 0), (2, 3)])
     func `a merger with an older revision brings nothing back`(revision: Int, erased: Int) throws {
         let store = MemoryStore()

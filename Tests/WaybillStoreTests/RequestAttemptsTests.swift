@@ -99,7 +99,7 @@ import WaybillSystem
         #expect(Self.kind(Self.step(Self.answer(403, "RequestTimeTooSkewed"))) == .clock)
     }
 
-    @Test func `refusals are not repeated, but for credentials that have ended`() {
+    @Test func `refusals are not repeated`() {
         #expect(Self.kind(Self.step(Self.answer(403, "AccessDenied"))) == .forbidden)
         #expect(Self.kind(Self.step(Self.answer(403))) == .forbidden)
         #expect(Self.kind(Self.step(Self.answer(403, "InvalidAccessKeyId"))) == .credentials)
@@ -107,9 +107,13 @@ import WaybillSystem
         #expect(Self.kind(Self.step(Self.answer(404, "NoSuchBucket"))) == .noBucket)
         #expect(Self.kind(Self.step(Self.answer(501, "NotImplemented"))) == .notAllowedHere)
         #expect(Self.kind(Self.step(Self.answer(418))) == .refused)
+    }
+
+    @Test(arguments: [400, 403], ["ExpiredToken", "InvalidToken", "TokenRefreshRequired"])
+    func `credentials that have ended are replaced once`(status: Int, code: String) {
         var attempts = Self.attempts()
-        let ended = Self.answer(400, "ExpiredToken")
+        let ended = Self.answer(status, code)
         #expect(attempts.judge(ended, at: Self.start, signedAt: Self.time) == .credentials)
-        #expect(Self.kind(attempts.judge(ended, at: Self.start, signedAt: Self.time)) == .refused)
+        #expect(Self.kind(attempts.judge(ended, at: Self.start, signedAt: Self.time)) == .credentials)
     }
 }

@@ -50,7 +50,14 @@ import WaybillTestSupport
         let identity = try Self.find(["AWS_WEB_IDENTITY_TOKEN_FILE": "/t", "AWS_ROLE_ARN": "arn:r"])
         #expect(identity.source == .webIdentity(.init(roleARN: "arn:r", tokenFile: "/t", session: "waybill")))
         let container = try Self.find(["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/x"])
-        #expect(container.source == .container(url: "http://169.254.170.2/v2/x", authorization: nil))
+        #expect(container.source == .container(.init(url: "http://169.254.170.2/v2/x")))
+        let pod = try Self.find([
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/var/run/token",
+        ])
+        #expect(
+            pod.source == .container(.init(url: "http://169.254.170.23/v1/credentials", tokenFile: "/var/run/token")))
+        #expect(pod.source.tokenFile == "/var/run/token")
         #expect(try Self.find([:]).source == .instance)
     }
 
@@ -78,7 +85,7 @@ import WaybillTestSupport
     private static var none: Secret { preconditionFailure("an empty secret") }
 
     @Test func `the instance is asked for a token, then for its role, then for the role's credentials`() throws {
-        var fetch = CredentialFetch(.instance, region: "us-east-1", identityToken: nil)
+        var fetch = CredentialFetch(.instance, region: "us-east-1", token: nil)
         guard case .send(let first) = fetch.first else {
             Issue.record("no request")
             return
@@ -97,7 +104,7 @@ import WaybillTestSupport
     }
 
     @Test func `a role's credentials are read from JSON, with their end`() {
-        var fetch = CredentialFetch(.instance, region: "us-east-1", identityToken: nil)
+        var fetch = CredentialFetch(.instance, region: "us-east-1", token: nil)
         _ = fetch.answered(Self.answer("TOKEN"))
         guard case .send(let request) = fetch.answered(Self.answer("receiver\n")) else {
             Issue.record("no request")
@@ -110,7 +117,7 @@ import WaybillTestSupport
     @Test func `a web identity's credentials are read from the XML of STS, and the token's file must have one`() {
         let source = CredentialSource.webIdentity(
             .init(roleARN: "arn:aws:iam::1:role/r", tokenFile: "/t", session: "s"))
-        var fetch = CredentialFetch(source, region: "eu-west-1", identityToken: "JWT")
+        var fetch = CredentialFetch(source, region: "eu-west-1", token: "JWT")
         guard case .send(let request) = fetch.first else {
             Issue.record("no request")
             return
@@ -126,7 +133,7 @@ import WaybillTestSupport
             </AssumeRoleWithWebIdentityResponse>
             """
         #expect(fetch.answered(Self.answer(xml)) == .done(Self.expected))
-        guard case .fail = CredentialFetch(source, region: "eu-west-1", identityToken: nil).first else {
+        guard case .fail = CredentialFetch(source, region: "eu-west-1", token: nil).first else {
             Issue.record("no token is no request")
             return
         }
@@ -138,19 +145,34 @@ import WaybillTestSupport
     ])
     func `a container's address that would show the token to others is refused`(url: String) {
         guard
-            case .fail = CredentialFetch(.container(url: url, authorization: nil), region: "", identityToken: nil).first
+            case .fail = CredentialFetch(.container(.init(url: url)), region: "", token: nil).first
         else {
             Issue.record("asked for \(url)")
             return
         }
     }
 
+    @Test func `a container's token comes from its file, as it is now`() {
+        let source = CredentialSource.container(.init(url: "http://169.254.170.23/v1/credentials", tokenFile: "/t"))
+        guard case .send(let request) = CredentialFetch(source, region: "", token: "JWT").first else {
+            Issue.record("asked for nothing")
+            return
+        }
+        #expect(request.headers == [.init("Authorization", "JWT")])
+        guard case .fail(let error) = CredentialFetch(source, region: "", token: nil).first else {
+            Issue.record("asked without a token")
+            return
+        }
+        #expect("\(error)".contains("the file /t has no token"))
+    }
+
     @Test(arguments: [
         "", "{}", "[]", "{\"AccessKeyId\":\"a/b\",\"SecretAccessKey\":\"s\"}", "<x/>", "{\"AccessKeyId\":\"\u{7}\"}",
     ])
     func `answers without credentials are errors that repeat nothing of them`(body: String) {
-        let source = CredentialSource.container(url: "http://127.0.0.1:1/x", authorization: Secret("auth-token"))
-        var fetch = CredentialFetch(source, region: "", identityToken: nil)
+        let source = CredentialSource.container(
+            .init(url: "http://127.0.0.1:1/x", authorization: Secret("auth-token")))
+        var fetch = CredentialFetch(source, region: "", token: nil)
         guard case .fail(let error) = fetch.answered(Self.answer(body)) else {
             Issue.record("took \(body)")
             return
