@@ -87,9 +87,10 @@ final class Door: Sendable {
     func read(_ reading: borrowing DoorReading) throws(Refusal) -> Reading {
         let bytes = try self.body(of: reading)
         let body = IngestBody(bytes, as: reading.dialect)
+        let dialect = body.dialect
         let standing = try self.standing(of: reading, body.key)
         let source = standing.key.source
-        guard source.dialects.contains(reading.dialect) else { throw Refusal(reason: .dialect, standing: standing) }
+        guard source.dialects.contains(dialect) else { throw Refusal(reason: .dialect, standing: standing) }
         let context = IngestContext(
             source: source, receivedAt: self.clock.wallTime().milliseconds,
             address: reading.address.flatMap { source.addressPolicy.apply(to: $0) },
@@ -110,7 +111,7 @@ final class Door: Sendable {
         self.telemetry.faulty(events.faults)
         return Reading(
             request: DoorRequest(
-                source: source, dialect: reading.dialect, events, body: events.faults.isEmpty ? [] : bytes),
+                source: source, dialect: dialect, events, body: events.faults.isEmpty ? [] : bytes),
             standing: standing)
     }
 
@@ -148,6 +149,7 @@ final class Door: Sendable {
 
 /// What a request brings.
 struct DoorReading {
+    /// By the path.
     let dialect: Dialect
     let type: SegmentType?
     let body: [UInt8]

@@ -58,6 +58,14 @@ final class DoorCommitter: Sendable {
         case end
     }
 
+    private func tryDisk(
+        _ store: borrowing DoorStore<POSIXFileSystem>, _ telemetry: DoorTelemetry, _ clock: POSIXClock
+    ) {
+        self.state.withLock { $0.since = clock.monotonicTime() }
+        if store.takesBytes() { telemetry.recovered() }
+        self.state.withLock { $0.since = nil }
+    }
+
     /// The thread's body.
     func run(_ store: consuming DoorStore<POSIXFileSystem>, _ telemetry: DoorTelemetry, _ manager: ServiceManager) {
         var store = store
@@ -70,7 +78,11 @@ final class DoorCommitter: Sendable {
                 return .work(state.waiting, state.sources)
             }
             manager.tell(.alive)
-            guard let turn else { continue }
+            guard let turn else {
+                // A proxy that asks whether the door is ready sends nothing until it is.
+                if !telemetry.isStoring { self.tryDisk(store, telemetry, clock) }
+                continue
+            }
             guard case .work(let group, let sources) = turn else { return }
             if !group.isEmpty {
                 let start = clock.monotonicTime()

@@ -181,6 +181,10 @@ final class DoorHandler: ChannelInboundHandler {
     private func take(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
         // Its answers are not read; of this request nothing is stored yet.
         guard context.channel.isWritable else { return context.close(promise: nil) }
+        // Its length means something else to a proxy that knows HTTP/1.0 alone.
+        guard head.version != .http1_0 || !head.headers.contains(name: "transfer-encoding") else {
+            return self.refuse(.malformed, head, context)
+        }
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let path = parts.first ?? ""
         if head.method == .OPTIONS { return self.preflight(head, context) }

@@ -27,7 +27,7 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         var waiting: [UInt8] = []
     }
 
-    private let root: String
+    let root: String
     private let files: Files
     private var day: String?
     /// Bytes of the day that each key has, with what waits.

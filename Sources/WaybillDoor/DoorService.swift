@@ -138,7 +138,9 @@ package final class DoorService: Service {
                 return channel.eventLoop.makeCompletedFuture {
                     try tls.withLock { $0 }?.addHandlers(to: channel, linger: .seconds(1)) { _, _, _ in }
                     // Requests on one connection are answered one after the other.
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline(withPipeliningAssistance: true)
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline(
+                        withPipeliningAssistance: true, withEncoderConfiguration: .init(),
+                        withDecoderLimitConfiguration: Self.headLimits)
                     try channel.pipeline.syncOperations.addHandler(DoorHandler(door))
                 }
             }
@@ -151,6 +153,15 @@ package final class DoorService: Service {
                     + "another address with ingest.listen")
         }
     }
+
+    /// A head is in no room of ``DoorRoom``: an SDK's has some hundred bytes, a browser's some thousand.
+    private static let headLimits: NIOHTTPDecoderLimitConfiguration = {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = 16 << 10
+        limits.maxHeaderListSize = 32 << 10
+        limits.maxHeaderFieldCount = 100
+        return limits
+    }()
 
     private var answers: MetricsAnswers {
         let door = self.door

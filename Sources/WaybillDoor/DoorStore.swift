@@ -137,6 +137,37 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// How far back repeats are known, if memory shortened it.
     package var reach: Duration { self.window.reach }
 
+    /// Whether the disks of spools and quarantine take bytes, tried with files that are deleted at once.
+    package func takesBytes() -> Bool {
+        do throws(FileSystemError) {
+            for folder in [self.root, self.quarantine.root] {
+                try self.files.createDirectories(folder)
+                try self.tryWriting(in: folder)
+            }
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    private func tryWriting(in folder: String) throws(FileSystemError) {
+        let path = Path.join(folder, ".trial")
+        let file = try self.files.open(path, .replace)
+        defer { self.files.close(file) }
+        do throws(FileSystemError) {
+            try self.files.writeAll(file, [UInt8](repeating: 0x0A, count: 64 << 10))
+            try self.files.synchronize(file)
+        } catch {
+            try self.files.unlink(path)
+            throw error
+        }
+        try self.files.unlink(path)
+        guard self.freeByteCountMin > 0, try self.files.space(at: folder).freeByteCount < self.freeByteCountMin else {
+            return
+        }
+        throw FileSystemError("space", path: folder, errno: Errno.noSpace)
+    }
+
     /// Fills the window from segments that are there, or were kept after they were shipped.
     ///
     /// - Parameter since: segments that were last written before it are too old, nanoseconds since 1970.

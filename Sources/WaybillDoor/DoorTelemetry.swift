@@ -103,6 +103,12 @@ package final class DoorTelemetry: Sendable {
         }
     }
 
+    /// The disk takes bytes again, and nobody has sent any.
+    func recovered() {
+        self.counts.withLock { $0.isStoring = true }
+        self.logger.notice("requests are stored again")
+    }
+
     // MARK: Reloads
 
     func reloaded(_ changes: [ConfigurationChange]) {
@@ -139,8 +145,8 @@ package final class DoorTelemetry: Sendable {
 
     // MARK: Answers
 
-    /// Whether the last group was stored.
-    private var isStoring: Bool { self.counts.withLock { $0.isStoring } }
+    /// Whether the last group was stored, or the disk takes bytes again.
+    var isStoring: Bool { self.counts.withLock { $0.isStoring } }
 
     var readiness: Readiness {
         guard !self.isStoring else { return .ready }

@@ -17,18 +17,23 @@ package struct IngestBody: ~Copyable {
         case unreadable(IngestReading)
     }
 
-    private let dialect: Dialect
+    /// What it is sent as: at a path that PostHog and Amplitude share, the body shows it.
+    package let dialect: Dialect
     private let content: Content
 
+    /// - Parameter dialect: by the path.
     package init(_ body: [UInt8], as dialect: Dialect) {
-        self.dialect = dialect
         guard dialect != .native else {
+            self.dialect = dialect
             self.content = .lines(body)
             return
         }
         do throws(JSONError) {
-            self.content = .json(try EventTape(body: body))
+            let tape = try EventTape(body: body)
+            self.dialect = dialect == .posthog && tape.value("events", in: 0) != nil ? .amplitude : dialect
+            self.content = .json(tape)
         } catch {
+            self.dialect = dialect
             self.content = .unreadable(error.code == .tooLong ? .tooManyEvents : .malformed)
         }
     }
@@ -61,7 +66,7 @@ package struct IngestBody: ~Copyable {
                     return .tooManyEvents
                 }
             }
-            if dialect == .amplitude || dialect == .posthog && tape.value("events", in: 0) != nil {
+            if dialect == .amplitude {
                 var reader = AmplitudeDialect(tape: tape, context: context)
                 reader.read(into: &batch)
             } else if dialect == .posthog {

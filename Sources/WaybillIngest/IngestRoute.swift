@@ -29,7 +29,7 @@ package enum IngestRoute: Hashable, Sendable {
         case "/v1/events": return (.events(.native, type: nil), ["POST"])
         case "/v1/pixel.gif": return (.events(.pixel, type: nil), ["GET"])
         case "/waybill.js": return (.script, ["GET"])
-        // Amplitude's SDKs send there, too; `RequestDialect` looks at the body.
+        // Amplitude's SDKs send there, too; `IngestBody` tells.
         case "/batch": return (.events(.posthog, type: nil), ["POST"])
         case "/e", "/i/v0/e", "/capture": return (.events(.posthog, type: nil), ["POST"])
         case "/2/httpapi": return (.events(.amplitude, type: nil), ["POST"])

@@ -1,14 +1,17 @@
 """The door: requests of other products' SDKs become lines of spools, durable before the answer, each once."""
 
 import base64
+import contextlib
 import gzip
 import http.client
 import json
+import pathlib
 import random
 import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import unittest
 import urllib.error
@@ -92,6 +95,14 @@ class DoorTest(SiteTest):
     def setUp(self):
         super().setUp()
         self.door = Door(self.site)
+
+    def agent(self, *arguments):
+        """Ships the door's spools, and keeps what it has shipped."""
+        config = self.site.root / "agent.yaml"
+        config.write_text(
+            f"agent: {{name: door, state: {self.site.root}/agent, to: ['127.0.0.1:{self.site.port}'], keep: {{hours: 1}}, "
+            f"sources: [{{spool: '{self.door.spool}/*'}}]}}\n")
+        return self.site.start("agent", "--config", config, *arguments, log="agent.log")
 
     def archived(self):
         folder = self.site.data / "archive"
@@ -226,6 +237,18 @@ class RequestTests(DoorTest):
             self.assertIn(f'waybill_ingest_refused_requests_total{{reason="{reason}"}} {count}\n', text)
         self.assertEqual(self.door.lines(), [])
 
+    def test_a_key_for_amplitude_alone_takes_its_bodies_at_both_paths(self):
+        self.door.process.stop()
+        self.door.configure(keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, dialects: [amplitude]}}"])
+        self.door.start()
+        body = json.dumps({"api_key": KEY, "events": [{"event_type": "bought", "user_id": "u-1"}]})
+        for path in ("/2/httpapi", "/batch"):
+            status, _, answer = self.door.request(path, body.encode())
+            self.assertEqual((status, json.loads(answer)["code"], json.loads(answer)["events_ingested"]), (200, 200, 1), path)
+        self.assertEqual([line["via"] for line in self.door.lines()], ["amplitude"] * 2)
+        body = json.dumps({"api_key": KEY, "batch": [{"event": "bought", "distinct_id": "u-1"}]})
+        self.assertEqual(self.door.request("/batch", body.encode())[0], 403)
+
     def test_a_key_that_is_too_fast_is_asked_to_wait(self):
         statuses = set()
         for number in range(10):
@@ -253,8 +276,11 @@ class AbuseTests(DoorTest):
                 b"POST /v1/t HTTP/1.1\nHost: x\nContent-Length: %d\n\n" % len(body) + body,
                 b"POST /v1/t HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
                 b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-                b"GET / HTTP/9.9\r\n\r\n"):
+                b"GET / HTTP/9.9\r\n\r\n",
+                b"POST /v1/t HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"):
+            before = sum(self.door.metric("waybill_ingest_refused_requests_total"))
             self.assertNotIn(b" 200 ", self.door.raw(bad), bad[:80])
+            self.assertEqual(sum(self.door.metric("waybill_ingest_refused_requests_total")), before + 1, bad[:80])
         self.assertEqual(self.door.lines(), [])
         self.assertEqual(self.door.batch([track(1)])[0], 200)
 
@@ -272,6 +298,47 @@ class AbuseTests(DoorTest):
             self.assertEqual(connection.recv(100), b"")
             connection.close()
         until(lambda: self.door.metric("waybill_ingest_connections") == [0], 20, "all connections are closed")
+
+    def test_heads_that_do_not_end_take_little_memory(self):
+        self.door.start()
+        self.assertEqual(self.door.batch([track(0)])[0], 200)
+        before = self.door.process.resident_mebibytes()
+        head = b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: " % number + b"y" * 8000 + b"\r\n" for number in range(240))
+        flood = []
+        for _ in range(60):
+            connection = socket.create_connection(("127.0.0.1", self.door.port), timeout=60)
+            # The door ends it meanwhile.
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(head)
+            flood.append(connection)
+        self.assertEqual(self.door.batch([track(1)])[0], 200)
+        # As they were sent, they have 115 MB.
+        self.assertLess(self.door.process.resident_mebibytes() - before, 40)
+        for connection in flood:
+            connection.close()
+
+    def test_a_gigabyte_in_chunks_takes_little_memory_and_others_are_served(self):
+        self.door.start()
+        sent = []
+
+        def flood():
+            with socket.create_connection(("127.0.0.1", self.door.port), timeout=60) as connection:
+                connection.sendall(b"POST /v1/b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+                chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
+                with contextlib.suppress(ConnectionError):
+                    for number in range(1024):
+                        connection.sendall(chunk)
+                        sent.append(number)
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        for number in range(20):
+            self.assertEqual(self.door.batch([track(number)])[0], 200)
+        thread.join()
+        peak = re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{self.door.process.child.pid}/status").read_text())
+        self.assertLess(int(peak.group(1)) / 1024, 150)
+        self.assertEqual(self.door.metric("waybill_ingest_waiting_bytes"), [0])
+        self.assertEqual(len(self.door.lines()), 20)
 
     def test_requests_of_one_segment_are_answered_one_after_the_other(self):
         self.door.start()
@@ -306,6 +373,29 @@ class AbuseTests(DoorTest):
         self.door.config.write_text(text)
         self.door.start()
         self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
+
+
+    def test_it_is_ready_again_without_a_request_when_the_disk_has_room(self):
+        """What asks whether it is ready sends nothing before."""
+        self.door.spool = self.site.mount("small", "2m")
+        filler = self.door.spool / "filler"
+        self.door.configure()
+        self.door.start()
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        self.assertEqual(self.door.batch([track(1)])[0], 503)
+        self.assertEqual(self.ready(), 503)
+        filler.unlink()
+        until(lambda: self.ready() == 200, 30, "it is ready")
+        self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
+        self.assertEqual([path.name for path in self.door.spool.glob(".*")], [])
+
+    def ready(self):
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/readyz").status
+        except urllib.error.HTTPError as error:
+            return error.code
 
 
 class ProxyTests(DoorTest):
@@ -387,15 +477,9 @@ class WayTests(DoorTest):
     def test_each_answered_event_arrives_once_whatever_is_killed(self):
         """Kills of the door between write and answer, of agent and receiver; senders repeat until they are answered."""
         dice = random.Random(SEED)
-        receiver, agent = self.site.receiver(), None
-        config = self.site.root / "agent.yaml"
-        config.write_text(
-            f"agent: {{name: door, state: {self.site.root}/agent, to: ['127.0.0.1:{self.site.port}'], keep: {{hours: 1}}, "
-            f"sources: [{{spool: '{self.door.spool}/*'}}]}}\n")
-        def start_agent():
-            return self.site.start("agent", "--config", config, log="agent.log")
+        receiver = self.site.receiver()
         self.door.start()
-        agent = start_agent()
+        agent = self.agent()
         answered, number = set(), 0
         for _ in range(amount("WAYBILL_DOOR_KILLS", 12, 1000)):
             events = [track(number + index) for index in range(dice.randrange(1, 30))]
@@ -412,7 +496,10 @@ class WayTests(DoorTest):
             connection.close()
             if dice.random() < 0.3:
                 agent.kill()
-                agent = start_agent()
+                agent = self.agent()
+            if dice.random() < 0.3:
+                receiver.kill()
+                receiver = self.site.receiver()
             self.door.start()
             while True:
                 try:

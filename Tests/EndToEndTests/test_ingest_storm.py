@@ -202,13 +202,7 @@ class StormTests(DoorTest):
 
     def test_every_event_arrives_once(self):
         seconds = amount("WAYBILL_STORM_SECONDS", 10, 240)
-        config = self.site.root / "agent.yaml"
-        config.write_text(
-            f"agent: {{name: door, state: {self.site.root}/agent, to: ['127.0.0.1:{self.site.port}'], keep: {{hours: 1}}, "
-            f"sources: [{{spool: '{self.door.spool}/*'}}]}}\n")
-        def start_agent():
-            return self.site.start("agent", "--config", config, log="agent.log")
-        receiver, agent = self.site.receiver(), start_agent()
+        receiver, agent = self.site.receiver(), self.agent()
         self.door.start()
         children = {name: self.sdk(name) for name in PROGRAMS}
         tab = self.tab() if browser.is_installed() else None
@@ -229,7 +223,7 @@ class StormTests(DoorTest):
                 self.door.start()
             elif victim == "agent":
                 agent.kill()
-                agent = start_agent()
+                agent = self.agent()
             else:
                 receiver.kill()
                 receiver = self.site.receiver()
@@ -261,7 +255,7 @@ class StormTests(DoorTest):
         for process in (self.door.process, agent, receiver):
             self.assertEqual(process.stop(), 0)
         receiver = self.site.receiver()
-        self.assertEqual(self.site.start("agent", "--config", config, "--once", log="agent.log").wait(), 0)
+        self.assertEqual(self.agent("--once").wait(), 0)
         self.assertEqual(receiver.stop(), 0)
         print(f"storm: {seconds} s, kills {dict(kills)}, proxy {dict(self.storm.counts)}, tracked {tracked}", flush=True)
         numbers = found()

@@ -72,12 +72,13 @@ import WaybillTestSupport
             }
         }
         let body = IngestBody(text, as: dialect)
+        let sentAs = body.dialect
         let key = RequestKey.named(query: query, authorization: headers["authorization"]) ?? body.key
         var batch = IngestBatch()
         switch body.read(type: type, try Self.context(row), into: &batch) {
         case .malformed: return Result(refused: "malformed")
         case .tooManyEvents: return Result(refused: "too-many-events")
-        case .read: return Self.result(batch.finish(), dialect, text, key)
+        case .read: return Self.result(batch.finish(), sentAs, text, key)
         }
     }
 

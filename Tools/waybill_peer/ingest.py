@@ -157,6 +157,8 @@ def read(method, path, query, headers, body, context):
     else:
         whole_body, is_broken = parse_body(text)
         key = key if key is not None else body_key(whole_body)
+        if dialect == "posthog" and whole_body.get("events"):
+            dialect = "amplitude"
         events = list(body_events(dialect, path_type, whole_body, is_broken, text, context))
     reading = Reading(dialect, key, [], [])
     for raw, make in events:
@@ -187,8 +189,8 @@ def body_events(dialect, path_type, body, is_broken, text, context):
             raise Fault("not-json" if event.kind == "broken" else "not-an-object")
         return make()
 
-    if dialect == "amplitude" or (dialect == "posthog" and body.get("events")):
-        dialect, names, sent = "amplitude", ("events",), sending_time(body.get("client_upload_time"))
+    if dialect == "amplitude":
+        names, sent = ("events",), sending_time(body.get("client_upload_time"))
     elif dialect == "posthog":
         names, sent = ("batch", "data"), sending_time(body.get("sent_at"))
         sent = sending_time(body.get("sentAt")) if sent is None else sent
