@@ -2,7 +2,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import WaybillProtocol
 package import WaybillSystem
-internal import WaybillTLS
+package import WaybillTLS
 
 /// Tries out what a configuration names: a port to listen on, a receiver to ship to.
 package enum ConfigurationProbe {
@@ -24,8 +24,23 @@ package enum ConfigurationProbe {
     package static func greet(
         _ address: NetworkAddress, for agent: AgentConfiguration
     ) throws(Failure) -> String {
+        try Self.greet(address, as: "\(agent.name)", tls: agent.tls) {
+            try agent.presentToken(on: POSIXFileSystem())
+        }
+    }
+
+    /// Greets a receiver as `<name>~probe`.
+    ///
+    /// - Parameters:
+    ///   - tls: `nil` without TLS.
+    ///   - token: the token to show; `nil` for none.
+    /// - Returns: the receiver's name.
+    package static func greet(
+        _ address: NetworkAddress, as name: String, tls configuration: TLSClientConfiguration?,
+        token: () throws -> Secret?
+    ) throws(Failure) -> String {
         do {
-            let tls = try agent.tls.map { try TLSClient($0) }
+            let tls = try configuration.map { try TLSClient($0) }
             let inbox = try PumpInbox()
             let group = LinkTransport.makeGroup()
             let attempts = ConnectionAttempts()
@@ -39,9 +54,8 @@ package enum ConfigurationProbe {
                 attempts.whenOver { group.shutdownGracefully { _ in } }
             }
             let hello = Hello(
-                versions: LineProtocol.versions, agent: "\(agent.name)~probe",
-                instance: self.instance, token: try agent.presentToken(on: POSIXFileSystem())?.revealed,
-                encodings: ["zlib"])
+                versions: LineProtocol.versions, agent: "\(name)~probe", instance: self.instance,
+                token: try token()?.revealed, encodings: ["zlib"])
             return try Self.converse(hello, link, inbox)
         } catch let failure as Failure {
             throw failure

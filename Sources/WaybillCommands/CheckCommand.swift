@@ -22,7 +22,7 @@ struct CheckCommand: ParsableCommand {
     @Flag(
         help: """
             Also write and remove a file in the data and state directories, listen on the addresses for a moment, and \
-             greet the receivers in to: (as NAME~probe, shipping nothing).
+             greet the receivers in to: and streams: (as NAME~probe and NAME-check~probe, shipping nothing).
             """)
     var probe = false
 

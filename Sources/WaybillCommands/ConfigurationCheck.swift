@@ -180,6 +180,7 @@ struct ConfigurationCheck {
                 self.add(key, "cannot listen on \(address): \(error); stop what uses it, or choose another address")
             }
         }
+        self.probeStreams()
         guard var agent = self.file.agent else { return }
         agent.token = OptionReader.token
         for address in agent.receivers {
@@ -188,6 +189,19 @@ struct ConfigurationCheck {
             } catch {
                 self.add("agent.to", "\(address): \(error)")
             }
+        }
+    }
+
+    /// Greets the receiver of streams under a name that no door has, so that one that runs is not disturbed.
+    private mutating func probeStreams() {
+        guard let streams = self.file.ingestStreams else { return }
+        do throws(ConfigurationProbe.Failure) {
+            _ = try ConfigurationProbe.greet(streams.receiver, as: "\(streams.agent)-check", tls: streams.tls) {
+                guard let path = streams.tokenFile else { return nil }
+                return try TokenFile(path: path).read(on: POSIXFileSystem())
+            }
+        } catch {
+            self.add("ingest.streams.receiver", "\(streams.receiver): \(error)")
         }
     }
 

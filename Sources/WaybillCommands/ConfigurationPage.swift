@@ -13,7 +13,7 @@ enum ConfigurationPage {
         - `waybill check FILE` reports every problem with its line and what to do: unknown keys, wrong values, files of
           TLS that cannot be used, addresses that are used twice. With `--probe` it also writes to the data and state
           directories, listens on the addresses for a moment, and greets the receivers in `to`, as an agent named
-          `NAME~probe` that ships nothing.
+          `NAME~probe` that ships nothing, and a door's `streams.receiver`, as `NAME-check~probe`.
         - `${NAME}` in a value is the environment variable of that name; a variable that is not set is an error. It is
           replaced after the file is parsed, so its value is always one text. `$${` stands for the text `${`. Mapping
           files are read as they are.

@@ -15,6 +15,22 @@ extension StatusView {
         return parts.joined(separator: ", ")
     }
 
+    /// How streams are forwarded; `nil` for a door that takes none.
+    static func streams(_ document: StatusDocument) -> String? {
+        guard let streams = document.json["streams"], streams.kind == .object else { return nil }
+        var parts: [String] = []
+        if let since = document.optionalCount("away_since", of: streams) {
+            let time = HumanText.seconds(max(0, document.time - since) / 1000)
+            parts.append("away for \(time) (\(document.text("away_reason", of: streams) ?? "?"))")
+        } else {
+            let connections = document.count("connections", of: streams)
+            parts.append("\(HumanText.count(connections)) connection\(connections == 1 ? "" : "s")")
+        }
+        let refused = (streams["refused_agents"]?.counts ?? [:]).filter { $0.value > 0 }
+        if !refused.isEmpty { parts.append("refused clients: \(Self.reasons(refused))") }
+        return "streams for \(document.text("receiver", of: streams) ?? "?"): \(parts.joined(separator: ", "))"
+    }
+
     static func keys(_ document: StatusDocument) -> StatusTable {
         let rows = document.objects("keys").map { key -> StatusTable.Row in
             let name = document.text("key", of: key) ?? "?"

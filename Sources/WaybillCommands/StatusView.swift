@@ -36,6 +36,7 @@ struct StatusView {
             ]
         case .ingest:
             lines.append(StatusLine(text: Self.doorSummary(document, rates)))
+            if let streams = Self.streams(document) { lines.append(StatusLine(text: streams)) }
             tables = [Self.keys(document)]
         }
         for table in tables {

@@ -166,13 +166,19 @@ package final class DoorService: Service {
     private var answers: MetricsAnswers {
         let door = self.door
         return MetricsAnswers(
-            page: { $0.makeSucceededFuture(door.telemetry.page(of: door)) },
+            page: { eventLoop in
+                let measured = NIOThreadPool.singleton.runIfActive(eventLoop: eventLoop) {
+                    door.telemetry.spools.measure(
+                        door.settings.configuration.spool, on: POSIXFileSystem(), now: door.clock.monotonicTime())
+                }
+                return measured.map { door.telemetry.page(of: door) }
+            },
             liveness: { eventLoop in
                 door.committer.isAlive
                     ? eventLoop.makeSucceededVoidFuture()
                     : eventLoop.makeFailedFuture(DoorFailure(description: "the disk does not answer"))
             },
-            readiness: { $0.makeSucceededFuture(door.telemetry.readiness) },
+            readiness: { $0.makeSucceededFuture(door.telemetry.readiness(of: door)) },
             status: { _, channel in
                 channel.eventLoop.makeSucceededFuture(door.telemetry.status(of: door))
             })

@@ -47,6 +47,7 @@ package final class DoorTelemetry: Sendable {
     private let counts = Lock(Counts())
     let commits = DurationHistogram(.disk)
     let answers = DurationHistogram(.disk)
+    let spools = SpoolUsage()
     let logger: Logger
     private let started = POSIXClock().wallTime()
 
@@ -157,7 +158,7 @@ package final class DoorTelemetry: Sendable {
     /// Everything, as JSON.
     func status(of door: Door) -> [UInt8] {
         let counts = self.counts.withLock { $0 }
-        let readiness = self.readiness
+        let readiness = self.readiness(of: door)
         let settings = door.settings
         return JSONWriter.object { json in
             json.member("part", "ingest")
@@ -165,7 +166,7 @@ package final class DoorTelemetry: Sendable {
             json.member("software", settings.configuration.software)
             json.member("time", door.clock.wallTime().milliseconds)
             json.member("started", self.started.milliseconds)
-            json.member("health", (readiness.isReady ? Health.ok : Health.down).rawValue)
+            json.member("health", readiness.health.rawValue)
             json.member("problems", array: readiness.problems) { $0.string($1) }
             json.member("lines", counts.events.storedCount)
             json.member("repeated", counts.events.repeatedCount)
@@ -176,6 +177,9 @@ package final class DoorTelemetry: Sendable {
                 "refused", Dictionary(uniqueKeysWithValues: counts.refusals.map { ($0.key.rawValue, $0.value) }))
             json.member("faults", Dictionary(uniqueKeysWithValues: counts.faults.map { ($0.key.rawValue, $0.value) }))
             json.member("certificate_expiry", counts.certificateExpiry.map { Int($0.milliseconds) })
+            if let streams = door.streams {
+                json.member("streams") { streams.telemetry.write(streams.receiver, to: &$0) }
+            }
             json.member("keys", objects: settings.all) { json, standing in
                 standing.key.write(standing.tally.counts, to: &json)
             }
@@ -226,6 +230,9 @@ package final class DoorTelemetry: Sendable {
             for reason in DoorPlaces.Ended.allCases { $0.sample(ended[reason] ?? 0, [("reason", reason.rawValue)]) }
         }
         page.add("waybill_ingest_waiting_bytes", .gauge, "Bytes of bodies that arrive or wait.", door.room.byteCount)
+        page.add("waybill_ingest_spool_bytes", .gauge, "Bytes of segments that no agent has taken away.") {
+            if let byteCount = self.spools.byteCount { $0.sample(byteCount) }
+        }
         page.add("waybill_ingest_durable_seconds", "Time of writing and syncing a group of requests.", self.commits)
         page.add("waybill_ingest_answer_seconds", "Time from a request's last byte to its answer.", self.answers)
         self.addReloads(counts, to: &page)

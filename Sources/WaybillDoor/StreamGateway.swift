@@ -52,6 +52,9 @@ final class StreamGateway: Sendable {
         if let read = configuration.readAgents { self.watch(read, threads) }
     }
 
+    /// Where streams are forwarded to.
+    var receiver: NetworkAddress { self.configuration.receiver }
+
     private static func token(_ path: String?) -> @Sendable () -> Result<Secret?, StreamRefusal> {
         {
             guard let path else { return .success(nil) }
@@ -115,7 +118,7 @@ final class StreamGateway: Sendable {
             }
             return ForwardedClient(principal: admitted.principal.name, agent: agent, address: address)
         case .failure(let reason):
-            self.telemetry.refusedAgent(reason)
+            self.telemetry.refusedAgent(reason, agent, address: address)
             var refusal = StreamRefusal(.token, reason.text, headers: ["WWW-Authenticate": "Bearer"])
             let now = self.clock.monotonicTime()
             refusal.delay = self.failures.withLock { $0.failed(from: address, at: now) }

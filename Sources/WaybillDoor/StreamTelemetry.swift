@@ -1,4 +1,5 @@
 internal import Logging
+internal import WaybillJSON
 internal import WaybillMetrics
 internal import WaybillNotices
 internal import WaybillReceiver
@@ -6,18 +7,28 @@ internal import WaybillSystem
 
 /// What the door counts about streams; each method is one occurrence.
 final class StreamTelemetry: Sendable {
+    /// The last connection that could not be made; a later one that could be made ends it.
+    private struct Failure {
+        var reason: String
+        /// Since when there is no connection at all; `nil`: others carry the requests.
+        var since: WallTime?
+    }
+
     private struct Counts {
         var requests: [StreamVerb: [Int: Int]] = [:]
         var refusals: [StreamRefusal.Code: Int] = [:]
         var agentRefusals: [AgentRefusal: Int] = [:]
         var storedByteCount = 0
         var repeatedCount = 0
-        var isAway = false
+        var failure: Failure?
     }
 
     private let counts = Lock(Counts())
     private let connections = Atomic(0)
     private let logger: Logger
+    private let clock = POSIXClock()
+    /// The most characters of a reason, which the receiver may have written, at `/status`.
+    private static let reasonLengthMax = 200
 
     init(logger: Logger) {
         self.logger = logger
@@ -42,8 +53,14 @@ final class StreamTelemetry: Sendable {
         self.counts.withLock { $0.requests[.receiver, default: [:]][200, default: 0] += 1 }
     }
 
-    func refusedAgent(_ reason: AgentRefusal) {
+    /// - Parameters:
+    ///   - agent: what the client says that its name is.
+    ///   - address: the client's.
+    func refusedAgent(_ reason: AgentRefusal, _ agent: String, address: String) {
         self.counts.withLock { $0.agentRefusals[reason, default: 0] += 1 }
+        self.logger.warning(
+            .doorAgentRefused, "a client is not let in",
+            metadata: ["claims": "\(agent)", "address": "\(address)", "reason": "\(reason.text)"])
     }
 
     func agentsRead(count: Int) {
@@ -59,8 +76,8 @@ final class StreamTelemetry: Sendable {
     func connected(_ receiver: String) {
         _ = self.connections.add(1, ordering: .relaxed)
         let wasAway = self.counts.withLock { counts in
-            defer { counts.isAway = false }
-            return counts.isAway
+            defer { counts.failure = nil }
+            return counts.failure != nil
         }
         if wasAway { self.logger.notice("streams are forwarded again", metadata: ["receiver": "\(receiver)"]) }
     }
@@ -69,14 +86,36 @@ final class StreamTelemetry: Sendable {
 
     /// No connection to the receiver could be made.
     func away(_ receiver: String, _ reason: String) {
+        let isAlone = self.connections.load(ordering: .relaxed) == 0
+        let now = self.clock.wallTime()
         let isNew = self.counts.withLock { counts in
-            defer { counts.isAway = true }
-            return !counts.isAway
+            let before = counts.failure
+            counts.failure = Failure(reason: reason, since: before?.since ?? (isAlone ? now : nil))
+            return before == nil
         }
         guard isNew else { return }
         self.logger.warning(
             .doorReceiverAway, "no streams can be forwarded; requests are answered 503, and clients repeat them",
             metadata: ["receiver": "\(receiver)", "reason": "\(reason)"])
+    }
+
+    /// What an operator must look at; it names no address.
+    var problems: [String] {
+        let isAway = self.counts.withLock { $0.failure?.since != nil }
+        return isAway ? ["streams cannot be forwarded: the receiver is away; clients repeat"] : []
+    }
+
+    /// The members of `streams` at `GET /status`.
+    func write(_ receiver: NetworkAddress, to json: inout JSONWriter) {
+        let counts = self.counts.withLock { $0 }
+        let failure = counts.failure.flatMap { $0.since == nil ? nil : $0 }
+        json.member("receiver", receiver.description)
+        json.member("connections", self.connections.load(ordering: .relaxed))
+        json.member("away_since", failure?.since.map { Int($0.milliseconds) })
+        json.member("away_reason", failure.map { String($0.reason.prefix(Self.reasonLengthMax)) })
+        json.member(
+            "refused_agents",
+            Dictionary(uniqueKeysWithValues: counts.agentRefusals.map { ($0.key.rawValue, $0.value) }))
     }
 
     func write(to page: inout MetricsPage) {

@@ -71,6 +71,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case doorFailed = 1502
     case doorReceiverAway = 1503
     case doorAgentsUnusable = 1504
+    case doorAgentRefused = 1505
     case doorRestartNeeded = 1511
     case doorReloadRefused = 1512
 

@@ -32,6 +32,18 @@ extension NoticeText {
                 "The file of `ingest.streams.agents_file`, or a token's file in it, has changed and is wrong. `problems` say how.",
             effect: "The list before stays in force: a credential that was removed is still let in, a new one is not.",
             remedy: "Correct the file. It is read again when it changes."),
+        .doorAgentRefused: NoticeText(
+            "A client is not let in at the door", of: ["reason"],
+            cause: """
+                The token or the key of one of Waybill's own clients does not fit the list of `ingest.streams.agents_file`.
+                """,
+            effect: """
+                Its requests of `/v1/streams` are answered 401, later and later. It keeps its events and tries again.
+                """,
+            remedy: """
+                If the address is one of yours, give that client the right token, or add it to the list. If not, somebody is \
+                trying: a firewall or the proxy in front of the door keeps them out.
+                """),
         .doorRestartNeeded: NoticeText(
             "Changes of the door's configuration need a restart", of: nil,
             cause: "The configuration was reloaded, and some changed keys apply only at a start.",

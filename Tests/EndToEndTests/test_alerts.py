@@ -128,6 +128,14 @@ CASES = {
     "WaybillDoorForgetsRepeats": [
         (f"waybill_ingest_repeat_window_seconds{{{INGEST}}}", "30x20", True),
         (f"waybill_ingest_repeat_window_seconds{{{INGEST}}}", "60x20", False)],
+    "WaybillDoorNotShipped": [
+        (f"waybill_ingest_spool_bytes{{{INGEST}}}", "2000000000x20", True),
+        (f"waybill_ingest_spool_bytes{{{INGEST}}}", "2000000000x5 0 2000000000x14", False)],
+    "WaybillDoorReceiverAway": [
+        (f"waybill_ingest_receiver_connections{{{INGEST}}}", "0x20", True),
+        (f'waybill_ingest_stream_requests_total{{{INGEST},verb="batch",code="503"}}', "0+6x20", True),
+        (f"waybill_ingest_receiver_connections{{{INGEST}}}", "0x20", False),
+        (f'waybill_ingest_stream_requests_total{{{INGEST},verb="batch",code="503"}}', "0+6x20", False)],
 }
 # Minutes after which a case is judged; the longest rule waits for an hour.
 MINUTES = {

@@ -1,8 +1,10 @@
-"""`waybill.js` in a real browser: page views, queue, offline and back, closed tabs, storage that is full, consent."""
+"""`waybill.js` in a real browser: page views, queue and its bound, offline and back, closed tabs, requests that are blocked,
+storage that is full, cookies, consent."""
 
 import functools
 import gzip
 import http.server
+import json
 import threading
 import unittest
 import urllib.request
@@ -10,6 +12,14 @@ import urllib.request
 import browser
 from harness import SiteTest, free_port, until
 from test_ingest import KEY, Door
+
+
+# How many events wait in the site's storage.
+KEPT = "Object.keys(localStorage).filter(k => k.startsWith('waybill.e.')).length"
+
+
+def track(numbers):
+    return f"for (let n = {numbers.start}; n < {numbers.stop}; n++) waybill.track('bought', {{n}}); 0"
 
 
 class Shop(http.server.SimpleHTTPRequestHandler):
@@ -54,6 +64,19 @@ class ScriptTests(SiteTest):
         page = self.browser.page(url)
         page.until("window.waybill && window.waybill.track")
         return page
+
+    def network(self, page, is_offline):
+        page.call("Network.emulateNetworkConditions", offline=is_offline, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+        page.until(f"navigator.onLine !== {json.dumps(is_offline)}")
+
+    def until_it_tries(self, page):
+        """Waits until a page has begun to send, whatever becomes of it."""
+        until(lambda: any(url.endswith("/v1/b") for url in page.requests), 20, "the page sends")
+
+    def assert_sent(self, page, numbers):
+        """Nothing waits any more, and these events have arrived, each once."""
+        page.until(f"{KEPT} === 0")
+        self.assertEqual(sorted(line["data"]["n"] for line in self.named("bought")), list(numbers))
 
     def test_it_is_small(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.door.port}/waybill.js") as answer:
@@ -102,6 +125,106 @@ class ScriptTests(SiteTest):
                       "try { for (let i = 0;; i++) localStorage.setItem('g' + i, 'x'.repeat(100)); } catch (e) { } "
                       "waybill.track('bought', {n: 1, pad: 'y'.repeat(2000)}); 0")
         until(lambda: self.named("bought"), 20, "the event")
+
+    def test_a_blocked_door_leaves_the_site_its_storage(self):
+        page = self.open(self.shop("data-pages=manual"))
+        page.call("Network.setBlockedURLs", urls=["*/v1/b"])
+        page.evaluate(track(range(3000)))
+        self.assertEqual(page.evaluate(f"[{KEPT}, waybill.dropped]"), [1000, 2000])
+        page.evaluate("localStorage.setItem('cart', 'x'.repeat(100000)); 0")
+        self.assertEqual(page.evaluate("localStorage.getItem('cart').length"), 100_000)
+        self.until_it_tries(page)
+        self.assertEqual(self.named("bought"), [])
+        page.call("Network.setBlockedURLs", urls=[])
+        page.evaluate("waybill.flush(); 0")
+        self.assert_sent(page, range(2000, 3000))
+
+    def test_long_events_wait_in_a_megabyte(self):
+        page = self.open(self.shop("data-pages=manual"))
+        page.call("Network.setBlockedURLs", urls=["*/v1/b"])
+        page.evaluate(
+            "for (let n = 0; n < 100; n++) waybill.track('bought', {n, pad: 'y'.repeat(29500)});"
+            # It would not have room alone, and takes none from the others.
+            "waybill.track('huge', {pad: 'y'.repeat(1100000)}); 0")
+        self.assertEqual(page.evaluate(f"[{KEPT}, waybill.dropped]"), [33, 68])
+        page.call("Network.setBlockedURLs", urls=[])
+        page.evaluate("waybill.flush(); 0")
+        self.assert_sent(page, range(67, 100))
+
+    def test_memory_has_the_same_bound(self):
+        page = self.open(self.shop("data-pages=manual"))
+        page.call("Network.setBlockedURLs", urls=["*/v1/b"])
+        page.evaluate("Storage.prototype.setItem = () => { throw new Error('full') }; 0")
+        page.evaluate(track(range(1500)))
+        self.assertEqual(page.evaluate(f"[{KEPT}, waybill.dropped]"), [0, 500])
+        page.call("Network.setBlockedURLs", urls=[])
+        page.evaluate("waybill.flush(); 0")
+        until(lambda: len(self.named("bought")) >= 1000, 30, "all events")
+        self.assertEqual(sorted(line["data"]["n"] for line in self.named("bought")), list(range(500, 1500)))
+
+    def test_tabs_share_the_bound(self):
+        url = self.shop("data-pages=manual")
+        tabs = [self.open(url) for _ in range(2)]
+        for tab in tabs:
+            tab.call("Network.setBlockedURLs", urls=["*/v1/b"])
+        for number, tab in enumerate(tabs):
+            tab.evaluate(track(range(number * 600, number * 600 + 600)))
+        # A tab sees late what another one has written, and counts again before it sends.
+        tabs[1].until(f"{KEPT} === 1000")
+        for tab in tabs:
+            tab.call("Network.setBlockedURLs", urls=[])
+        tabs[1].evaluate("waybill.flush(); 0")
+        self.assert_sent(tabs[1], range(200, 1200))
+
+    def test_events_without_a_pause_are_sent(self):
+        page = self.open(self.shop("data-pages=manual"))
+        page.evaluate("let n = 0; window.tracking = setInterval(() => waybill.track('bought', {n: n++}), 20); 0")
+        until(lambda: len(self.named("bought")) >= 20, 20, "events of a page that tracks without a pause")
+        count = page.evaluate("clearInterval(tracking); n")
+        self.assert_sent(page, range(count))
+
+    def test_offline_and_back(self):
+        page = self.open(self.shop("data-pages=manual"))
+        self.network(page, is_offline=True)
+        page.evaluate(track(range(120)))
+        self.until_it_tries(page)
+        self.assertEqual((self.named("bought"), page.evaluate(KEPT)), ([], 120))
+        self.network(page, is_offline=False)
+        self.assert_sent(page, range(120))
+        # While it sends, too.
+        for start in range(120, 720, 200):
+            page.evaluate(track(range(start, start + 200)))
+            until(lambda: len(self.named("bought")) > start, 20, "the first of them")
+            self.network(page, is_offline=True)
+            self.network(page, is_offline=False)
+        self.assert_sent(page, range(720))
+
+    def test_a_fetch_that_throws_is_a_request_that_failed(self):
+        page = self.open(self.shop("data-pages=manual"))
+        for number, stub in enumerate(["throw new TypeError('blocked')", "return undefined", "return {}"]):
+            page.evaluate(f"window.real ??= window.fetch; window.calls = 0; window.fetch = () => {{ calls++; {stub}; }}; 0")
+            page.evaluate(track(range(number * 60, number * 60 + 60)))
+            page.until("calls >= 2")
+            self.assertEqual(page.evaluate(KEPT), 60)
+            page.evaluate("window.fetch = real; 0")
+            self.assert_sent(page, range(number * 60 + 60))
+
+    def test_a_cookie_keeps_the_visitor(self):
+        url = self.shop("data-cookie")
+        page = self.open(url + "/first")
+        until(lambda: self.named("screen_view"), 20, "the view")
+        visitor = self.named("screen_view")[0]["anon"]
+        page.until(f"{KEPT} === 0")
+        self.assertEqual(page.evaluate("document.cookie"), f"waybill={visitor}")
+        page.evaluate("localStorage.clear(); 0")
+        page = self.open(url + "/second")
+        until(lambda: len(self.named("screen_view")) == 2, 20, "the second view")
+        self.assertEqual({line["anon"] for line in self.named("screen_view")}, {visitor})
+        page.evaluate("waybill.reset(); 0")
+        self.assertEqual(page.evaluate("document.cookie"), "")
+        page.evaluate("waybill.track('bought', {n: 0}); 0")
+        until(lambda: self.named("bought"), 20, "the event")
+        self.assertNotEqual(self.named("bought")[0]["anon"], visitor)
 
     def test_nothing_is_stored_or_sent_without_consent(self):
         page = self.open(self.shop("data-consent=required"))

@@ -361,6 +361,23 @@ class StatusTests(DoorTest):
         self.assertRegex(shown, rf"KEY +APP +ENV +STORED .*\n{KEY} +com\.example\.shop +prod +2 +1 +1 +0 +\d+ s ago")
         self.assertRegex(shown, rf"\n{OTHER} .* 1 +- +dialect 1\n")
 
+    def test_what_no_agent_has_taken_away_is_measured(self):
+        name = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000042.ndjson"
+        former = self.door.spool / "com.example.former-prod"
+        former.mkdir(parents=True)
+        for suffix in ("", ".shipped-3-1795176000", ".again"):
+            (former / f"{name}{suffix}").write_bytes(b"\n" * 1000)
+        self.door.start()
+        self.assertEqual(self.door.batch([track(1)])[0], 200)
+        def waiting():
+            return sum(path.stat().st_size for path in self.door.spool.glob("*/*.ndjson"))
+        def measured():
+            return self.door.metric("waybill_ingest_spool_bytes") == [waiting()]
+        self.assertGreater(waiting(), 1000)
+        until(measured, 60, "all segments count, and no kept one")
+        (former / name).rename(former / f"{name}.shipped-3-1795176001")
+        until(measured, 60, "a shipped one does not")
+
     def test_a_door_that_stores_nothing_is_down(self):
         self.door.config.write_text(self.door.config.read_text().replace("reserve_mib: 0", "reserve_mib: 1000000"))
         self.door.start()

@@ -14,7 +14,7 @@ import urllib.request
 import zlib
 
 from certificates import Authority
-from harness import free_port, patience, until
+from harness import free_port, patience, run, until
 from ledger import stored
 from peers import proof
 from scale import SEED
@@ -118,6 +118,13 @@ class StreamDoor:
             raise ConnectionError(str(error)) from error
         finally:
             connection.close()
+
+    def get(self, path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}{path}", timeout=patience(10)) as answer:
+            return answer.read().decode()
+
+    def status(self):
+        return json.loads(self.get("/status"))
 
     def metric(self, name, **labels):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=patience(10)) as answer:
@@ -279,8 +286,22 @@ class RequestTests(StreamsTest):
         self.assertEqual((status, told["code"]), (403, "not-allowed"), "a door is no client")
         self.assertEqual(self.door.metric("waybill_ingest_refused_agents_total", reason="token"), 2)
         self.assertEqual(self.door.metric("waybill_ingest_refused_agents_total", reason="device"), 1)
-        for secret in (*self.TOKENS.values(), key):
+        self.assertEqual(self.door.status()["streams"]["refused_agents"], {"token": 2, "device": 1})
+        self.door.process.until_logged("the agent's name does not follow from its key")
+        lines = [line for line in self.door.process.log().splitlines() if "WB1505" in line]
+        self.assertTrue(any("the token is missing or wrong" in line and "127.0.0.1" in line for line in lines), lines)
+        for secret in (*self.TOKENS.values(), key, "wrong-0123456789abcdef"):
             self.assertNotIn(secret, self.door.process.log())
+
+    def test_many_refused_clients_are_one_line_of_the_log_a_minute(self):
+        began = time.monotonic()
+        for number in range(6):
+            client = self.client(agent=f"app-{number}")
+            client.headers["Authorization"] = "Bearer wrong-0123456789abcdef"
+            self.assertEqual(client.get()[0], 401)
+        count = self.door.process.log().count("WB1505")
+        self.assertGreaterEqual(count, 1)
+        self.assertLessEqual(count, 1 + (time.monotonic() - began) // 60)
 
     def test_a_token_that_is_removed_is_refused_soon(self):
         client, rival = self.client(), self.client("s-2", "rival")
@@ -407,6 +428,18 @@ class DeathTests(StreamsTest):
         self.assertEqual(told["code"], "unavailable")
         self.assertGreaterEqual(int(headers["Retry-After"]), 1)
         self.assertIn("WB1503", self.door.process.log())
+        document = self.door.status()
+        streams = document["streams"]
+        self.assertEqual((document["health"], streams["connections"]), ("degraded", 0))
+        self.assertEqual(document["problems"], ["streams cannot be forwarded: the receiver is away; clients repeat"])
+        self.assertTrue(streams["away_reason"])
+        self.assertLessEqual(document["started"], streams["away_since"])
+        self.assertLessEqual(streams["away_since"], document["time"])
+        # Ready, or no balancer would send it the events of SDKs.
+        self.assertEqual(self.door.get("/readyz").splitlines(), ["ready", *document["problems"]])
+        shown = run("status", f"127.0.0.1:{self.door.metrics}")
+        self.assertEqual(shown.returncode, 1, shown.stderr)
+        self.assertRegex(shown.stdout.decode(), rf"\nstreams for 127\.0\.0\.1:{self.site.port}: away for ")
         # Events of SDKs are taken as before.
         status, _, _ = self.door.request(
             "POST", "/v1/events?key=wk_shop_0001", b'{"name":"opened","user":"u"}')
@@ -414,6 +447,12 @@ class DeathTests(StreamsTest):
         self.process = self.site.receiver("--config", self.site.root / "waybill.yaml", exports="none")
         until(lambda: client.put(raw)[0] == 200, 20, "it is back")
         self.door.process.until_logged("streams are forwarded again")
+        document = self.door.status()
+        self.assertEqual((document["health"], document["problems"]), ("ok", []))
+        self.assertEqual(
+            document["streams"], {
+                "receiver": f"127.0.0.1:{self.site.port}", "connections": 1, "away_since": None, "away_reason": None,
+                "refused_agents": {}})
         self.assertEqual(self.door.process.stop(), 0)
         self.assert_stored(self.process)
 
@@ -425,6 +464,23 @@ class DeathTests(StreamsTest):
         status, _, told = Client(door, "s-1", self.TOKENS["web"]).get()
         self.assertEqual((status, told["code"]), (503, "unavailable"))
         self.assertIn("token", told["cause"])
+
+    def test_a_probe_greets_the_receiver_as_the_door(self):
+        self.process = self.receiver(self.entry("web"), self.entry("door", "may_forward: true"))
+        def check(door):
+            result = run("check", "--probe", door.config)
+            return result.returncode, result.stderr.decode()
+        good = StreamDoor(self.site, self.site.port, self.TOKENS["door"])
+        self.assertEqual(check(good), (0, ""))
+        self.process.until_logged("door-1-check~probe")
+        for port, token, expected in (
+                (self.site.port, "another-token-0123456789", "it refuses this agent (token)"),
+                (free_port(), self.TOKENS["door"], "Connection refused")):
+            code, said = check(StreamDoor(self.site, port, token))
+            self.assertEqual(code, 78, said)
+            self.assertIn(f"ingest.streams.receiver: 127.0.0.1:{port}: ", said)
+            self.assertIn(expected, said)
+            self.assertNotIn(token, said)
 
     def test_a_receiver_that_says_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:

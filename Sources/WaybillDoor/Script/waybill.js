@@ -2,15 +2,18 @@
   'use strict';
   var script = d.currentScript || {}, o = script.dataset || {}, early = w.waybill || [];
   var host = o.host || (script.src || '').replace(/\/waybill\.js.*$/, ''), key = o.key;
-  var memory = {}, sent = {}, wait = 0, timer, may = o.consent !== 'required', P = 'waybill.';
+  var memory = {}, sent = {}, wait = 0, room = 0, count = 0, soon, timer, may = o.consent !== 'required', P = 'waybill.';
   // Storage may be full, or forbidden: then memory has to do.
   function get(k) { try { return w.localStorage.getItem(P + k); } catch (e) { return null; } }
   function put(k, v) { try { w.localStorage.setItem(P + k, v); return 1; } catch (e) { return 0; } }
   function cut(k) { try { w.localStorage.removeItem(P + k); } catch (e) { } }
+  function read(k) { return memory[k] || get('e.' + k) || ''; }
+  function gone(k) { cut('e.' + k); delete memory[k]; delete sent[k]; }
   function id() {
     var b = w.crypto.getRandomValues(new Uint8Array(16)), t = Date.now(), i, s = '';
     for (i = 5; i >= 0; i--) { b[i] = t % 256; t = Math.floor(t / 256); }
-    b[6] = b[6] & 15 | 112; b[8] = b[8] & 63 | 128;
+    // Those of one millisecond are in order, too.
+    b[6] = count >> 8 & 15 | 112; b[7] = count++; b[8] = b[8] & 63 | 128;
     for (i = 0; i < 16; i++) s += (i === 4 || i === 6 || i === 8 || i === 10 ? '-' : '') + (b[i] + 256).toString(16).slice(1);
     return s;
   }
@@ -38,52 +41,60 @@
     if (user && !event.userId) event.userId = user;
     event.context = { page: page(), locale: n.language, userAgent: n.userAgent, library: { name: 'waybill.js' } };
     // One entry an event: tabs share the storage and do not overwrite each other.
-    if (!put('e.' + event.messageId, JSON.stringify(event))) memory[event.messageId] = event;
-    plan(200);
+    var k = event.messageId, s = JSON.stringify(event);
+    if (!put('e.' + k, s)) memory[k] = s;
+    if ((room -= weight(s)) < 0) waiting();
+    // Events without a pause do not put it off.
+    if (!soon) plan(200, 1);
   }
-  function plan(ms) { clearTimeout(timer); timer = setTimeout(flush, ms); }
+  function plan(ms, event) { soon = event; clearTimeout(timer); timer = setTimeout(flush, ms); }
+  // At least 1,000 characters an event: a million is at most 1,000 events.
+  function weight(s) { return Math.max(1e3, s.length); }
+  // The ids of the newest events that have room, oldest first; drops the others.
   function waiting() {
-    var list = [], k, i, v;
-    for (k in memory) list.push(memory[k]);
+    var list = Object.keys(memory);
     try {
-      for (i = 0; i < w.localStorage.length; i++) {
-        k = w.localStorage.key(i);
-        if (k.indexOf(P + 'e.') === 0) {
-          try { v = JSON.parse(w.localStorage.getItem(k)); if (v) list.push(v); } catch (e) { w.localStorage.removeItem(k); }
-        }
-      }
+      Object.keys(w.localStorage).forEach(function (k) { if (k.indexOf(P + 'e.') === 0) list.push(k.slice(10)); });
     } catch (e) { }
+    room = 1e6;
     // Ids begin with the time.
-    return list.sort(function (a, b) { return a.messageId < b.messageId ? -1 : 1; });
+    return list.sort().reverse().filter(function (k) {
+      var size = weight(read(k));
+      // One that has no room alone takes none from the others.
+      if (size <= 1e6 && (room -= size) >= 0) return 1;
+      gone(k); api.dropped++;
+    }).reverse();
   }
-  // At most 50 events and 60 kB, which is what a closing page may send.
+  // Ids and texts of at most 50 events and 60 kB, which is what a closing page may send.
   function batch(list) {
-    var part = [], size = 0, i, s;
-    for (i = 0; i < list.length && part.length < 50; i++) {
-      s = JSON.stringify(list[i]);
-      if (size && size + s.length * 3 > 6e4) break;
-      size += s.length * 3; part.push(s);
-    }
+    var part = [], size = 0;
+    list.some(function (k) {
+      var s = read(k);
+      try { JSON.parse(s); } catch (e) { return gone(k); }
+      if (part.length > 49 || size && size + s.length * 3 > 6e4) return 1;
+      size += s.length * 3; part.push([k, s]);
+    });
     return part;
   }
-  function body(part) { return '{"writeKey":"' + key + '","sentAt":"' + new Date().toISOString() + '","batch":[' + part.join() + ']}'; }
-  function done(part) {
-    part.forEach(function (s) { var m = JSON.parse(s).messageId; cut('e.' + m); delete memory[m]; delete sent[m]; });
+  function body(part) {
+    return '{"writeKey":"' + key + '","sentAt":"' + new Date().toISOString() + '","batch":[' + part.map(function (e) { return e[1]; }).join() + ']}';
   }
   var busy;
   function flush() {
-    var part = batch(waiting());
-    if (busy || !may || !part.length) return;
+    soon = 0;
+    var part = may && !busy ? batch(waiting()) : [];
+    if (!part.length) return;
     busy = 1;
     var text = body(part);
-    // A text needs no preflight.
-    w.fetch(host + '/v1/b', { method: 'POST', body: text, keepalive: text.length * 3 < 64e3, headers: { 'Content-Type': 'text/plain' } })
-      .then(function (r) { return r.status; }, function () { return 0; })
+    // A text needs no preflight. A blocker's own `fetch` may throw.
+    new Promise(function (go) {
+      go(w.fetch(host + '/v1/b', { method: 'POST', body: text, keepalive: text.length * 3 < 64e3, headers: { 'Content-Type': 'text/plain' } }));
+    }).then(function (r) { return r.status; }).catch(function () { return 0; })
       .then(function (status) {
         busy = 0;
         // What no repetition cures is given up; the rest comes again, with the same ids.
         if (status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 408 && status !== 429) {
-          done(part); wait = 0; plan(0);
+          part.forEach(function (e) { gone(e[0]); }); wait = 0; plan(0);
         } else {
           wait = Math.min(6e4, (wait || 1000) * 2);
           plan(wait * (0.5 + Math.random()));
@@ -91,12 +102,12 @@
       });
   }
   function leave() {
-    var list = may ? waiting().filter(function (e) { return !sent[e.messageId]; }) : [], part;
+    var list = may ? waiting() : [], was = sent, part;
+    sent = {};
+    list.forEach(function (k) { sent[k] = was[k]; });
     // A beacon has no answer: its events stay, and the door knows them when they come again.
-    while ((part = batch(list)).length && n.sendBeacon && n.sendBeacon(host + '/v1/b', body(part))) {
-      part.forEach(function (s) { sent[JSON.parse(s).messageId] = 1; });
-      list = list.slice(part.length);
-    }
+    while ((part = batch(list = list.filter(function (k) { return !sent[k]; }))).length && n.sendBeacon && n.sendBeacon(host + '/v1/b', body(part)))
+      part.forEach(function (e) { sent[e[0]] = 1; });
   }
   var last;
   function view(name, properties) {
@@ -114,14 +125,14 @@
     consent: function (yes) {
       may = yes;
       if (yes) { moved(); plan(0); return; }
-      waiting().forEach(function (e) { cut('e.' + e.messageId); });
-      memory = {}; api.reset();
+      waiting().forEach(gone); api.reset();
     },
     reset: function () {
       cut('user'); cut('anon'); anon = 0;
       if (o.cookie !== undefined) d.cookie = 'waybill=;path=/;max-age=0' + (o.cookie ? ';domain=' + o.cookie : '');
     },
     flush: flush,
+    dropped: 0,
     push: function (call) { api[call[0]].apply(api, call.slice(1)); }
   };
   ['pushState', 'replaceState'].forEach(function (name) {
@@ -129,6 +140,8 @@
     w.history[name] = function () { var r = was.apply(this, arguments); setTimeout(moved); return r; };
   });
   w.addEventListener('popstate', moved);
+  // Another tab has written: the next event counts what is there.
+  w.addEventListener('storage', function () { room = 0; });
   w.addEventListener('online', function () { wait = 0; plan(0); });
   w.addEventListener('pagehide', leave);
   d.addEventListener('visibilitychange', function () { if (d.visibilityState === 'hidden') leave(); });
