@@ -104,16 +104,6 @@ struct ConfigurationCheck {
                 "\(ingest.listen) is reached from other machines without TLS; set tls:, or name the proxy in front of it in "
                     + "trusted_proxies", severity: .warning)
         }
-        let ships = self.file.agent?.sources.contains { source in
-            if case .spool(directory: let folder) = source.files { folder.hasPrefix(ingest.spool) } else { false }
-        }
-        let keep = self.file.agent?.keep
-        if ships == true, keep?.byteCountMax == nil, keep?.ageMax.map({ $0 < ingest.repeatDuration }) ?? true {
-            self.add(
-                "agent.keep.hours",
-                "the agent deletes what it shipped before repeat_minutes are over, so a door that starts again does not know "
-                    + "its ids; keep it as long", severity: .warning)
-        }
     }
 
     // MARK: Addresses

@@ -81,6 +81,8 @@ final class DoorCommitter: Sendable {
             guard let turn else {
                 // A proxy that asks whether the door is ready sends nothing until it is.
                 if !telemetry.isStoring { self.tryDisk(store, telemetry, clock) }
+                store.turn(clock.monotonicTime())
+                telemetry.known(reach: store.reach)
                 continue
             }
             guard case .work(let group, let sources) = turn else { return }

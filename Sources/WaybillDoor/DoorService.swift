@@ -42,6 +42,7 @@ package final class DoorService: Service {
             telemetry.certificateUsed(until: server.expiry)
         }
         let store = try self.store()
+        telemetry.known(reach: store.reach)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         door.streams = try await self.gateway(on: group.next())
         let manager = self.configuration.manager
@@ -123,7 +124,9 @@ package final class DoorService: Service {
             SeededGenerator(seed: SystemRandom.seed()))
         let since = clock.wallTime().milliseconds * 1_000_000 - configuration.repeatDuration.nanoseconds
         let count = store.fill(since: since, now: now)
-        self.logger.info("ids of stored events are known again", metadata: ["ids": .number(count)])
+        self.logger.info(
+            "ids of stored events are known again",
+            metadata: ["ids": .number(count), "seconds": .number(Int(store.reach.components.seconds))])
         return store
     }
 

@@ -59,6 +59,7 @@ package struct DoorCounts: Hashable, Sendable {
 ///                      └─ faults ─▶ quarantine/date=…/<reason>.ndjson ┘
 ///
 ///     <spool>/<bundle>-<env>/                a spool (`Protocol/formats/spool.md`) for each app and environment
+///     <spool>/<bundle>-<env>/keep.json       asks the agent to keep what it shipped for the window (``KeepWish``)
 ///
 /// An answer is given only after the sync. A line that is on the disk although its sync failed, or whose request was answered
 /// by a full disk, comes again with the same id: the window has the ids of what was synced, and beyond it providers and
@@ -72,6 +73,8 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     private var spoolOfFolder: [String: Int] = [:]
     private let freeByteCountMin: Int
     private var writers: [Int: WriterBox<Files>] = [:]
+    /// Spools whose agent was asked to keep what it ships.
+    private var asked: Set<Int> = []
     /// The folders whose spools stay open; `nil`: all.
     private var kept: Set<String>?
     private var window: RepeatWindow
@@ -134,7 +137,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// Faulty events that the quarantine had no room for.
     package var droppedCount: Int { self.quarantine.droppedCount }
 
-    /// How far back repeats are known, if memory shortened it.
+    /// How far back repeats are known.
     package var reach: Duration { self.window.reach }
 
     /// Whether the disks of spools and quarantine take bytes, tried with files that are deleted at once.
@@ -168,9 +171,14 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         throw FileSystemError("space", path: folder, errno: Errno.noSpace)
     }
 
+    /// Forgets what is older than the window.
+    package mutating func turn(_ now: MonotonicTime) {
+        self.window.turn(now)
+    }
+
     /// Fills the window from segments that are there, or were kept after they were shipped.
     ///
-    /// - Parameter since: segments that were last written before it are too old, nanoseconds since 1970.
+    /// - Parameter since: where the window begins, nanoseconds since 1970: segments that were last written before are too old.
     /// - Returns: how many ids it has now.
     package mutating func fill(since: Int64, now: MonotonicTime) -> Int {
         var count = 0
@@ -179,42 +187,81 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     }
 
     /// Looks again as long as there are new names: an agent renames what it has shipped, also between a look and a read.
+    ///
+    /// The agent is asked first: what it ships from now on stays.
     private mutating func fill(_ index: Int, since: Int64, _ now: MonotonicTime) -> Int {
         let spool = self.spools[index]
         var count = 0
         var known: Set<String> = []
+        var coverage = SpoolCoverage()
         do throws(FileSystemError) {
-            guard try self.files.status(at: spool) != nil else { return 0 }
+            guard let folder = try self.folderTimes(of: spool) else { return 0 }
+            // What fails here is done before anything is written.
+            do throws(FileSystemError) { try self.ask(index) } catch {}
             try self.files.synchronizeDirectory(spool)
             for _ in 0..<Self.lookCountMax {
                 let names = try self.files.list(spool).filter { $0.contains(".ndjson") && !known.contains($0) }
                 guard !names.isEmpty else { break }
                 known.formUnion(names)
                 for name in names {
-                    count += try self.fill(from: Path.join(spool, name), of: index, since: since, now)
+                    count += try self.fill(from: Path.join(spool, name), of: index, since: since, now, &coverage)
                 }
+            }
+            if let begin = coverage.since(folderCreated: folder.created, folderChanged: folder.changed) {
+                self.limitReach(to: begin, since: since, now)
             }
         } catch {
             // Without it repeats are found later: by providers, and by `--distinct`.
-            return count
+            self.limitReach(to: .max, since: since, now)
         }
         return count
+    }
+
+    /// When a folder was created, and got or lost its last name; `nil` if there is none.
+    private func folderTimes(of spool: String) throws(FileSystemError) -> (created: Int64, changed: Int64)? {
+        guard try self.files.status(at: spool) != nil else { return nil }
+        let folder = try self.files.open(spool, .read)
+        defer { self.files.close(folder) }
+        let status = try self.files.status(folder)
+        return (status.birth, status.modified)
+    }
+
+    /// Only what was stored from `begin` on is known for sure.
+    ///
+    /// - Parameter since: where the window begins.
+    private mutating func limitReach(to begin: Int64, since: Int64, _ now: MonotonicTime) {
+        let end = since.saturatingSum(self.window.duration.nanoseconds)
+        let covered = Duration.nanoseconds(max(0, end.saturatingSum(-max(0, begin))))
+        guard covered < self.window.duration else { return }
+        self.window.lacks(before: now + (.zero - covered), now: now)
+    }
+
+    /// Asks the agent of a spool to keep what it has shipped for as long as ids are known.
+    private mutating func ask(_ index: Int) throws(FileSystemError) {
+        guard !self.asked.contains(index) else { return }
+        try KeepWish(self.window.duration).write(to: self.spools[index], on: self.files)
+        self.asked.insert(index)
     }
 
     private static var lookCountMax: Int { 100 }
 
     /// - Returns: how many ids the file has; none if it is gone, under another name.
     private mutating func fill(
-        from path: String, of spool: Int, since: Int64, _ now: MonotonicTime
+        from path: String, of spool: Int, since: Int64, _ now: MonotonicTime, _ coverage: inout SpoolCoverage
     ) throws(FileSystemError) -> Int {
         do throws(FileSystemError) {
-            guard let status = try self.files.status(at: path), status.kind == .regular, status.modified >= since,
-                let bytes = try self.files.contents(of: path, byteCountMax: 4 << 20)
-            else { return 0 }
+            guard let status = try self.files.status(at: path), status.kind == .regular else { return 0 }
+            guard status.modified >= since else {
+                coverage.add(Path.name(of: path), created: status.modified)
+                return 0
+            }
+            guard let bytes = try self.files.contents(of: path, byteCountMax: 4 << 20) else { return 0 }
             // What a process that was killed had written may not be durable, and its last line may be torn.
             let file = try self.files.open(path, .read)
             defer { self.files.close(file) }
             try self.files.synchronize(file)
+            let birth = try self.files.status(file).birth
+            coverage.add(Path.name(of: path), created: birth > 0 ? birth : status.modified)
             return self.fill(from: bytes, of: spool, now)
         } catch {
             guard error.errno == Errno.noEntry else { throw error }
@@ -247,7 +294,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             bySpool[self.spool(of: requests[index].source, now, wall), default: []].append(index)
         }
         for (spool, indexes) in bySpool.sorted(by: { $0.key < $1.key }) {
-            let failure = self.store(indexes, of: requests, in: spool, now, &counts)
+            let failure = self.store(indexes, of: requests, in: spool, now, wall, &counts)
             for index in indexes {
                 outcomes[index] = failure.flatMap { $0.indexes.contains(index) ? $0.outcome : nil } ?? outcomes[index]
             }
@@ -270,12 +317,12 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func store(
-        _ indexes: [Int], of requests: [DoorRequest], in spool: Int, _ now: MonotonicTime,
+        _ indexes: [Int], of requests: [DoorRequest], in spool: Int, _ now: MonotonicTime, _ wall: WallTime,
         _ counts: inout [DoorCounts]
     ) -> Failure? {
         let writer: WriterBox<Files>
         do throws(FileSystemError) {
-            writer = try self.writer(of: spool)
+            writer = try self.writer(of: spool, wall)
         } catch {
             return Failure(outcome: Self.outcome(of: error), indexes: Set(indexes))
         }
@@ -331,9 +378,14 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         return Failure(outcome: Self.outcome(of: failure), indexes: Set(unstored))
     }
 
-    private mutating func writer(of spool: Int) throws(FileSystemError) -> WriterBox<Files> {
+    private mutating func writer(of spool: Int, _ wall: WallTime) throws(FileSystemError) -> WriterBox<Files> {
         if let writer = self.writers[spool] { return writer }
-        let id = UniqueID.timed(POSIXClock().wallTime().milliseconds, &self.generator).text
+        // Before the folder is created: ``SpoolCoverage`` compares the two times.
+        let id = UniqueID.timed(wall.milliseconds, &self.generator).text
+        if !self.asked.contains(spool) {
+            try self.files.createDirectories(self.spools[spool])
+            try self.ask(spool)
+        }
         let writer = WriterBox(
             try SpoolWriter(
                 directory: self.spools[spool], writer: id, on: self.files, freeByteCountMin: self.freeByteCountMin))

@@ -71,6 +71,11 @@ package final class DoorTelemetry: Sendable {
         }
     }
 
+    /// Takes how far back repeats are known.
+    func known(reach: Duration) {
+        self.counts.withLock { $0.reach = reach }
+    }
+
     func committed(_ outcomes: [DoorOutcome], took: Duration, reach: Duration, droppedCount: Int) {
         self.commits.add(took)
         let (before, now) = self.counts.withLock { counts -> (Bool, Bool) in

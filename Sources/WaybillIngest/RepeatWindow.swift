@@ -24,9 +24,9 @@ package struct RepeatWindow: ~Copyable {
     private let markCountMax: Int
     private var slices: [Slice]
     private var count = 0
-    /// Since when every id is known, once memory made the table forget some early.
+    /// Since when every id is known, if some of the window are not: the table forgot them early, or never had them.
     private var whole: MonotonicTime?
-    /// How far back the window goes, if memory shortened it.
+    /// How far back the window goes: the whole of it, or what is known of it.
     package private(set) var reach: Duration
 
     /// - Parameters:
@@ -67,6 +67,12 @@ package struct RepeatWindow: ~Copyable {
             self.count -= self.slices.removeFirst().marks.count
         }
         self.reach = self.whole.map { min(self.duration, now - $0) } ?? self.duration
+    }
+
+    /// Notes that not every id that was stored before some time is known.
+    package mutating func lacks(before time: MonotonicTime, now: MonotonicTime) {
+        self.whole = self.whole.map { max($0, time) } ?? time
+        self.turn(now)
     }
 
     private mutating func shorten(_ now: MonotonicTime) {

@@ -25,7 +25,7 @@ package struct FileLimit: Hashable, Sendable {
         var excess: [(file: AgedFile, reason: Reason)] = []
         var byteCount = files.reduce(0) { $0 + $1.byteCount }
         for file in files.sorted(by: { ($0.time, $0.path) < ($1.time, $1.path) }) {
-            if let ageMax, now.saturatingSum(-file.time) >= ageMax.nanoseconds / 1_000_000 {
+            if let ageMax, now.saturatingSum(-file.time) >= max(ageMax, file.ageMin).nanoseconds / 1_000_000 {
                 excess.append((file, .age))
             } else if let byteCountMax, byteCount > byteCountMax {
                 excess.append((file, .bytes))
@@ -44,6 +44,8 @@ struct AgedFile: Hashable {
     let byteCount: Int
     /// When its age begins, in milliseconds since 1970.
     let time: Int64
+    /// It is not deleted for its age before.
+    var ageMin = Duration.zero
 }
 
 /// The size of what a tail keeps, as of the last look.

@@ -4,6 +4,8 @@ internal import WaybillSystem
 
 /// Keeps shipped segments for a while, ships them again to a receiver that lost them, and bounds what is kept.
 ///
+/// They are kept for as long as this agent's limit says, and for as long as their spool asks (``wish(of:at:)``).
+///
 ///     .ndjson ─▶ SEALED ─▶ .ndjson.shipped-<receiver>-<time> ─▶ too old, or too many ─▶ deleted
 ///                  ▲                 │ the receiver at this address is another or an older one
 ///                  └─────────────── .ndjson.again
@@ -94,13 +96,8 @@ extension Tail {
                             id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
                     return true
                 }
-                if let kept = self.keptName(of: name) {
-                    try self.files.rename(name, to: kept, in: folder)
-                    self.notices.append(.segmentKept(id))
-                } else {
-                    try self.files.unlink(name, in: folder)
-                    self.notices.append(.segmentDeleted(id))
-                }
+                let isKept = try self.keepOrDelete(name, in: folder, at: Path.parent(of: file.path))
+                self.notices.append(isKept ? .segmentKept(id) : .segmentDeleted(id))
                 self.rememberDeleted(id, byteCount: sealedByteCount)
             }
             self.forget(key)
@@ -114,9 +111,32 @@ extension Tail {
         return false
     }
 
-    /// The name under which a sealed segment is kept; `nil` if it is deleted.
+    /// Gives a sealed segment the name under which it is kept, or deletes it.
+    ///
+    /// - Returns: whether it is kept.
+    private mutating func keepOrDelete(
+        _ name: String, in folder: FileID, at directory: String
+    ) throws(FileSystemError) -> Bool {
+        let isKeeping = self.limits.keep != nil
+        let isWanted = try isKeeping ? true : self.wish(of: folder, at: directory) > .zero
+        guard isWanted, let kept = self.keptName(of: name) else {
+            try self.files.unlink(name, in: folder)
+            return false
+        }
+        do throws(FileSystemError) {
+            try self.files.rename(name, to: kept, in: folder)
+            return true
+        } catch {
+            // A full disk may have no room for the longer name.
+            guard !isKeeping, error.isDiskFull else { throw error }
+            try self.files.unlink(name, in: folder)
+            return false
+        }
+    }
+
+    /// The name under which a sealed segment is kept; `nil` if it is not known who has it.
     private func keptName(of name: String) -> String? {
-        guard self.limits.keep != nil, let receiver = self.receivers.current,
+        guard let receiver = self.receivers.current,
             let segment = SegmentName(parsing: KeptSegmentName.plain(name))
         else { return nil }
         return KeptSegmentName(segment: segment, receiver: receiver, seconds: self.seenAt.milliseconds / 1000)
@@ -125,19 +145,21 @@ extension Tail {
 
     /// Makes the kept segments of receivers that are gone, or came back older, be shipped again.
     ///
-    /// Their new names are durable when this returns.
+    /// Their new names are durable when this returns. Without `keep` no pattern matches the one that marks them, and they
+    /// get back their own.
     ///
     /// - Parameter receivers: the ordinals of the receivers that sealed them.
     /// - Returns: their ids.
     mutating func returnKept(of receivers: Set<Int>, _ now: TailTime) throws(FileSystemError) -> Set<String> {
-        guard self.limits.keep != nil, !receivers.isEmpty else { return [] }
+        guard !receivers.isEmpty else { return [] }
         var ids: Set<String> = []
         var byteCount = 0
         var folders: Set<String> = []
         var paths: [(path: String, source: Int)] = []
         for kept in self.keptSegments() where receivers.contains(kept.name.receiver) {
-            let newPath = Path.join(Path.parent(of: kept.path), kept.name.again)
-            guard self.rename(kept.path, to: kept.name.again) else { continue }
+            let newName = self.limits.keep == nil ? kept.name.segment.description : kept.name.again
+            let newPath = Path.join(Path.parent(of: kept.path), newName)
+            guard self.rename(kept.path, to: newName) else { continue }
             ids.insert(kept.name.segment.id)
             byteCount += kept.byteCount
             folders.insert(Path.parent(of: kept.path))
@@ -170,6 +192,7 @@ extension Tail {
     /// Deletes kept segments and files of the quarantine beyond their limits; at the start and once a minute.
     mutating func sweepKept(_ now: TailTime) {
         self.seenAt = now.wall
+        self.refreshWishes(now)
         if let last = self.keptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
         self.keptAt = now.monotonic
         let isKeeping = self.limits.keep != nil
@@ -177,11 +200,13 @@ extension Tail {
             // Without `keep` no pattern matches it.
             if !isKeeping { _ = tail.rename(path, to: KeptSegmentName.plain(Path.name(of: path))) }
         }
+        let wishes = self.wishes(of: segments.map(\.path))
         // A time in the future is from before the clock was set back.
         let files = segments.map {
             AgedFile(
                 path: $0.path, byteCount: $0.byteCount,
-                time: min($0.name.seconds.saturatingProduct(1000), now.wall.milliseconds))
+                time: min($0.name.seconds.saturatingProduct(1000), now.wall.milliseconds),
+                ageMin: wishes[PathKey(Path.parent(of: $0.path))] ?? .zero)
         }
         let limit = self.limits.keep ?? FileLimit(ageMax: .zero)
         var kept = KeptFiles()

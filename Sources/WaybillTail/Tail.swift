@@ -97,6 +97,9 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var sweptAt: MonotonicTime?
     /// The time of the last look at what is kept.
     var keptAt: MonotonicTime?
+    /// How long the writers of spools want shipped segments to stay, by folder, as read since `wishesAt`.
+    var wishes: [PathKey: Duration] = [:]
+    var wishesAt: MonotonicTime?
     /// What was kept at the last look.
     package internal(set) var kept = KeptFiles()
     /// The wall clock at the last scan or meeting.

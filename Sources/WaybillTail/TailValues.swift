@@ -111,7 +111,8 @@ package struct TailLimits: Hashable, Sendable {
     /// The number of bytes of an over-long line that one read looks at.
     package var overlongByteCountPerRead = 64 << 20
 
-    /// How long shipped segments are kept; `nil`: they are deleted as soon as they are sealed.
+    /// How long shipped segments are kept; `nil`: they are deleted as soon as they are sealed, unless their spool asks to
+    /// keep them.
     package var keep: FileLimit?
     /// How long the files of the quarantine folder are kept.
     package var quarantine = FileLimit()

@@ -97,10 +97,10 @@ class DoorTest(SiteTest):
         self.door = Door(self.site)
 
     def agent(self, *arguments):
-        """Ships the door's spools, and keeps what it has shipped."""
+        """Ships the door's spools; the door has it keep what it has shipped."""
         config = self.site.root / "agent.yaml"
         config.write_text(
-            f"agent: {{name: door, state: {self.site.root}/agent, to: ['127.0.0.1:{self.site.port}'], keep: {{hours: 1}}, "
+            f"agent: {{name: door, state: {self.site.root}/agent, to: ['127.0.0.1:{self.site.port}'], "
             f"sources: [{{spool: '{self.door.spool}/*'}}]}}\n")
         return self.site.start("agent", "--config", config, *arguments, log="agent.log")
 
@@ -473,6 +473,50 @@ class ProxyTests(DoorTest):
 
 class WayTests(DoorTest):
     """Door, agent and receiver together."""
+
+    def files(self, pattern):
+        return list(self.door.spool.glob(pattern))
+
+    def ship(self):
+        """One event, shipped by an agent that keeps nothing of its own accord; the door has ended."""
+        receiver = self.site.receiver()
+        self.door.start()
+        agent = self.site.agent("--spool", f"{self.door.spool}/*")
+        self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
+        self.assertEqual([path.read_text() for path in self.files("*/keep.json")], ['{"seconds":600}\n'])
+        self.assertEqual(self.door.process.stop(), 0)
+        until(lambda: self.files("*/*.ndjson.shipped-*") and not self.files("*/*.ndjson"), 60, "the segment is shipped")
+        return receiver, agent
+
+    def test_a_door_that_starts_again_knows_what_was_shipped(self):
+        receiver, agent = self.ship()
+        self.door.start()
+        self.assertEqual(
+            self.door.batch([track(1)])[1], {"success": True, "stored": 0, "repeated": 1, "quarantined": 0})
+        until(self.archived, 60, "it is archived")
+        for process in (self.door.process, agent, receiver):
+            self.assertEqual(process.stop(), 0)
+        self.assertEqual([line["data"]["n"] for line in self.archived()], [1])
+
+    def test_a_door_that_starts_again_says_how_far_back_it_knows(self):
+        receiver, agent = self.ship()
+        began = time.monotonic()
+        for path in self.files("*/*.ndjson.shipped-*"):
+            path.unlink()
+        self.door.start()
+        reach = self.door.metric("waybill_ingest_repeat_window_seconds")[0]
+        # The system's times of files are a few milliseconds behind.
+        self.assertLessEqual(reach, min(600, time.monotonic() - began + 1))
+        for process in (self.door.process, agent, receiver):
+            self.assertEqual(process.stop(), 0)
+
+    def test_a_door_with_another_window_asks_for_it(self):
+        self.door.start()
+        self.door.batch([track(1)])
+        self.assertEqual(self.door.process.stop(), 0)
+        self.door.configure(limits="  repeat_minutes: 30\n")
+        self.door.start()
+        self.assertEqual([path.read_text() for path in self.files("*/keep.json")], ['{"seconds":1800}\n'])
 
     def test_each_answered_event_arrives_once_whatever_is_killed(self):
         """Kills of the door between write and answer, of agent and receiver; senders repeat until they are answered."""

@@ -77,7 +77,8 @@ import WaybillTestSupport
     }
 
     /// Whoever was first with a part that differs has the day.
-    @Test(arguments: [1, 2]) func `a day has the parts of one merger where two have cut it differently`(shared: Int) throws {
+    @Test(arguments: [1, 2])
+    func `a day has the parts of one merger where two have cut it differently`(shared: Int) throws {
         let parts = (1...3).map { "part-0000\($0)" }
         let first = try Self.disk(revision: 1, erased: 0, parts: parts)
         let second = try Self.disk(revision: 2, erased: 0, parts: parts)

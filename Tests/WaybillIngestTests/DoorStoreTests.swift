@@ -264,6 +264,143 @@ import WaybillTestSupport
         #expect(outcomes.map(\.storedCount) == [1])
     }
 
+    // MARK: What the agent is asked for
+
+    private static let wall: Int64 = 1_795_165_200_000
+
+    /// A store of a process that starts some seconds after the first one, and has filled its window.
+    private func store(_ life: Life, after seconds: Int64, window: Duration = .seconds(600)) -> DoorStore<FaultyFiles> {
+        let now = MonotonicTime(nanoseconds: seconds * 1_000_000_000)
+        var store = DoorStore(
+            root: "/spool", quarantine: "/quarantine", sources: Life.sources,
+            window: RepeatWindow(window, byteCountMax: 1 << 20, key: Array(repeating: 1, count: 16), now: now),
+            freeByteCountMin: 0, files: life.files, SeededGenerator(seed: UInt64(seconds) + 7))
+        life.files.memory.now = (Self.wall + seconds * 1000) * 1_000_000
+        _ = store.fill(since: (Self.wall + seconds * 1000) * 1_000_000 - window.nanoseconds, now: now)
+        return store
+    }
+
+    private func store(
+        _ request: DoorRequest, in store: inout DoorStore<FaultyFiles>, after seconds: Int64
+    ) -> [DoorOutcome] {
+        store.store(
+            [request], now: MonotonicTime(nanoseconds: seconds * 1_000_000_000),
+            wall: WallTime(milliseconds: Self.wall + seconds * 1000))
+    }
+
+    private func deleteSegments(_ life: Life) throws {
+        for name in life.files.names(in: "/spool/com.example.a-prod") where name.hasSuffix(".ndjson") {
+            try life.files.unlink("/spool/com.example.a-prod/\(name)")
+        }
+    }
+
+    @Test func `a spool asks to keep what is shipped before its first segment, and again for another window`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        let folder = "/spool/com.example.a-prod"
+        var first = store(life, after: 0)
+        life.files.setFaults { call in call.path == "\(folder)/keep.json.tmp" ? .error(5) : nil }
+        let request = try life.request(0)
+        #expect(store(request, in: &first, after: 0) == [.failed])
+        #expect(!life.files.names(in: folder).contains { $0.contains(".ndjson") })
+        life.files.clearFaults()
+        #expect(store(request, in: &first, after: 0).map(\.storedCount) == [1])
+        #expect(life.files.bytes(of: "\(folder)/keep.json") == Array("{\"seconds\":600}\n".utf8))
+        life.files.kill()
+        _ = store(life, after: 10, window: .seconds(1200))
+        #expect(life.files.bytes(of: "\(folder)/keep.json") == Array("{\"seconds\":1200}\n".utf8))
+        life.files.crash(seed: 1)
+        #expect(life.files.bytes(of: "\(folder)/keep.json") == Array("{\"seconds\":1200}\n".utf8))
+    }
+
+    @Test func `a spool in which nothing can be asked is read all the same`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var first = store(life, after: 0)
+        let request = try life.request(0)
+        #expect(store(request, in: &first, after: 0).map(\.storedCount) == [1])
+        life.files.kill()
+        try life.files.unlink("/spool/com.example.a-prod/keep.json")
+        life.files.setFaults { call in call.path.hasSuffix("keep.json.tmp") ? .error(28) : nil }
+        var second = store(life, after: 10)
+        life.files.clearFaults()
+        #expect(store(request, in: &second, after: 10).map(\.storedCount) == [0])
+        #expect(life.files.bytes(of: "/spool/com.example.a-prod/keep.json") != nil)
+    }
+
+    @Test func `where nothing was stored before, the whole window is known`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var first = store(life, after: 0)
+        #expect(first.reach == .seconds(600))
+        _ = store(try life.request(0), in: &first, after: 0)
+        life.files.kill()
+        let second = store(life, after: 100)
+        #expect(second.reach == .seconds(600))
+    }
+
+    @Test func `where segments are gone, only what the others cover is known`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var first = store(life, after: 0)
+        _ = store(try life.request(0), in: &first, after: 0)
+        life.files.kill()
+        var second = store(life, after: 100)
+        _ = store(try life.request(4), in: &second, after: 100)
+        life.files.kill()
+        let both = store(life, after: 110)
+        #expect(both.reach == .seconds(600))
+        life.files.kill()
+        // The first writer's segments sort first.
+        let name = try #require(
+            life.files.names(in: "/spool/com.example.a-prod").filter { $0.hasSuffix(".ndjson") }.min())
+        try life.files.unlink("/spool/com.example.a-prod/\(name)")
+        var third = store(life, after: 130)
+        #expect(third.reach == .seconds(30))
+        third.turn(MonotonicTime(nanoseconds: 180_000_000_000))
+        #expect(third.reach == .seconds(80))
+        third.turn(MonotonicTime(nanoseconds: 900_000_000_000))
+        #expect(third.reach == .seconds(600))
+    }
+
+    @Test func `where all segments are gone, nothing is known from before the folder changed`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var first = store(life, after: 0)
+        _ = store(try life.request(0), in: &first, after: 0)
+        life.files.kill()
+        try deleteSegments(life)
+        // The disk in memory leaves a folder the time at which it was created.
+        let second = store(life, after: 130)
+        let reach = second.reach
+        #expect(reach > .seconds(129) && reach <= .seconds(130))
+    }
+
+    @Test func `a writer whose first segment is gone covers what follows it`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var first = store(life, after: 0)
+        _ = store(try life.request(0), in: &first, after: 0)
+        life.files.kill()
+        let folder = "/spool/com.example.a-prod"
+        let name = try #require(life.files.names(in: folder).first { $0.hasSuffix(".ndjson") })
+        let later = name.dropLast("00000000000000000001.ndjson".count) + "00000000000000000002.ndjson"
+        life.files.memory.now = (Self.wall + 50_000) * 1_000_000
+        life.files.place("\(folder)/\(later).shipped-1-1795165250", life.files.bytes(of: "\(folder)/\(name)") ?? [])
+        let whole = store(life, after: 60)
+        #expect(whole.reach == .seconds(600))
+        life.files.kill()
+        try life.files.unlink("\(folder)/\(name)")
+        let second = store(life, after: 110)
+        let reach = second.reach
+        #expect(reach > .seconds(59) && reach <= .seconds(60))
+    }
+
+    @Test func `a spool that cannot be read covers nothing`() throws {
+        let life = Life(dice: SeededGenerator(seed: 1))
+        var first = store(life, after: 0)
+        _ = store(try life.request(0), in: &first, after: 0)
+        life.files.kill()
+        life.files.setFaults { call in call.verb == .list && call.path.hasSuffix("a-prod") ? .error(5) : nil }
+        let second = store(life, after: 100)
+        life.files.clearFaults()
+        #expect(second.reach == .zero)
+    }
+
     @Test func `an answer before the sync is caught`() throws {
         let isCaught = try (0..<UInt64(60)).contains { seed in
             var life = Life(dice: SeededGenerator(seed: seed), trustsUnsynced: true)

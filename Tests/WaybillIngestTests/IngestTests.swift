@@ -306,4 +306,16 @@ import WaybillSystem
         let reach = window.reach
         #expect(reach < .seconds(600) && reach > .zero)
     }
+
+    @Test func `a window that lacks ids reaches back as far as it has all, and grows`() {
+        let start = MonotonicTime(nanoseconds: 0)
+        var window = RepeatWindow(.seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 7, count: 16), now: start)
+        window.lacks(before: start + .seconds(-30), now: start)
+        window.lacks(before: start + .seconds(-90), now: start)
+        for (seconds, expected) in [(0, 30), (500, 530), (570, 600), (900, 600)] {
+            window.turn(start + .seconds(seconds))
+            let reach = window.reach
+            #expect(reach == .seconds(expected))
+        }
+    }
 }
