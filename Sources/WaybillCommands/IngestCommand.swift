@@ -91,6 +91,7 @@ struct IngestCommand: AsyncParsableCommand {
         if let statusSocket { door.statusSocket = statusSocket }
         door.statusToken = try OptionReader.statusToken(door.statusTokenFile)
         door.software = OptionReader.software
+        door.programDate = ClockCommand.programDate
         door.manager = .ofThisProcess
         return door
     }

@@ -69,6 +69,9 @@ extension ConfigurationTable {
             example: "/var/lib/waybill-ingest/quarantine",
             "The folder for events that cannot be lines, with the reason.")
         ConfigurationKey(
+            "quarantine_days", .integer(1...3650), \.quarantineDayCountMax, unit: "days", applies: .reload,
+            "Delete a day of the quarantine so many days after it is over.")
+        ConfigurationKey(
             "metrics", .address, optional: \.metrics, option: "--metrics",
             example: "127.0.0.1:\(UsualPort.ingestMetrics)",
             """

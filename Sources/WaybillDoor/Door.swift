@@ -55,7 +55,7 @@ final class Door: Sendable {
     func use(_ configuration: DoorConfiguration) {
         let now = self.clock.monotonicTime()
         self.present.withLock { $0 = DoorSettings(configuration, after: $0, now: now) }
-        self.committer.use(configuration.keys.map(\.source))
+        self.committer.use(configuration)
     }
 
     var isStopping: Bool { self.stopping.load(ordering: .relaxed) > 0 }

@@ -5,7 +5,8 @@ internal import WaybillSystem
 ///
 ///     event loops ─▶ add ─▶ [ request, request, … ] ─▶ DoorStore.store ─▶ answers, each on its event loop
 ///
-/// While a group is synced the next one gathers; so the more wait, the more a sync is shared by.
+/// While a group is synced the next one gathers; so the more wait, the more a sync is shared by. Old days of the quarantine are
+/// deleted one at a time, while no request waits.
 final class DoorCommitter: Sendable {
     struct Waiting: Sendable {
         let request: DoorRequest
@@ -16,6 +17,8 @@ final class DoorCommitter: Sendable {
         var waiting: [Waiting] = []
         /// What a reload left; `nil`: nothing new.
         var sources: [IngestSource]?
+        /// The same, until the quarantine has its limit of it.
+        var configuration: DoorConfiguration?
         var isStopping = false
         /// When the thread took its last group; `nil`: it waits.
         var since: MonotonicTime?
@@ -24,6 +27,8 @@ final class DoorCommitter: Sendable {
     private let state = Monitor(State())
     /// A group that is not done after so long means that the disk does not answer.
     private static let patience = Duration.seconds(30)
+    /// How often it is looked for an old day of the quarantine, and how long requests may keep one there.
+    private static let retirementInterval = Duration.seconds(5)
 
     /// Hands a request to the thread.
     ///
@@ -36,9 +41,12 @@ final class DoorCommitter: Sendable {
         }
     }
 
-    /// Spools of other sources than these are closed, so that the agent can delete their last segments.
-    func use(_ sources: [IngestSource]) {
-        self.state.update { $0.sources = sources }
+    /// Spools of other sources than its own are closed, so that the agent can delete their last segments.
+    func use(_ configuration: DoorConfiguration) {
+        self.state.update { state in
+            state.sources = configuration.keys.map(\.source)
+            state.configuration = configuration
+        }
     }
 
     /// What waits is stored, and then the thread ends.
@@ -70,8 +78,10 @@ final class DoorCommitter: Sendable {
     func run(_ store: consuming DoorStore<POSIXFileSystem>, _ telemetry: DoorTelemetry, _ manager: ServiceManager) {
         var store = store
         let clock = POSIXClock()
+        var retirement = clock.monotonicTime()
         while true {
-            let turn = self.state.wait(until: clock.monotonicTime() + .seconds(5)) { state -> Turn? in
+            retirement = self.retire(in: &store, telemetry, due: retirement)
+            let turn = self.state.wait(until: retirement) { state -> Turn? in
                 if state.waiting.isEmpty, state.sources == nil { return state.isStopping ? .end : nil }
                 defer { (state.waiting, state.sources) = ([], nil) }
                 state.since = clock.monotonicTime()
@@ -96,6 +106,34 @@ final class DoorCommitter: Sendable {
             // After the group, which may be of former sources.
             if let sources { store.closeSpools(except: sources) }
             self.state.withLock { $0.since = nil }
+        }
+    }
+
+    /// Deletes an old day of the quarantine if it is time to look for one; requests that wait come first, but not for ever.
+    ///
+    /// - Returns: when it is time again.
+    private func retire(
+        in store: inout DoorStore<POSIXFileSystem>, _ telemetry: DoorTelemetry, due: MonotonicTime
+    ) -> MonotonicTime {
+        let clock = POSIXClock()
+        let now = clock.monotonicTime()
+        guard now >= due else { return due }
+        let (isFree, configuration) = self.state.withLock { state -> (Bool, DoorConfiguration?) in
+            guard state.waiting.isEmpty || now - due >= Self.retirementInterval else { return (false, nil) }
+            defer { state.configuration = nil }
+            state.since = now
+            return (true, state.configuration)
+        }
+        guard isFree else { return due }
+        defer { self.state.withLock { $0.since = nil } }
+        if let configuration {
+            store.keepQuarantine(dayCountMax: configuration.quarantineDayCountMax, since: configuration.programDate)
+        }
+        let retirement = store.retireQuarantine(clock.wallTime())
+        telemetry.retired(retirement)
+        switch retirement {
+        case .deleted: return clock.monotonicTime()
+        case .done, .failed, .clockDoubted: return now + Self.retirementInterval
         }
     }
 }

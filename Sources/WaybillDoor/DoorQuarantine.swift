@@ -14,7 +14,8 @@ package import WaybillSystem
 ///
 /// `event` is a string, for the bytes need not be JSON. Each key has its own room for a day
 /// (``IngestSource/quarantineByteCountMax``), so that one that sends rubbish takes no room from others; what comes beyond is
-/// counted, and its request is answered as if it were kept: a sender that repeats it would repeat it for ever.
+/// counted, and its request is answered as if it were kept: a sender that repeats it would repeat it for ever. Days that are
+/// too old are deleted (``retire(_:)``).
 package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
     /// Lines of one reason that wait in memory for a write.
     package static var waitingByteCountMax: Int { 1 << 20 }
@@ -36,6 +37,18 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
     private var hasNewNames = false
     /// Events that their keys had no room for.
     package private(set) var droppedCount = 0
+    /// How long days are kept; `nil`: for ever.
+    private var keeping: Keeping?
+    /// The day on which it was last looked up what is too old.
+    private var lookedOn: CalendarDay?
+    /// What was too old then and is still to be deleted, the oldest last.
+    private var oldDays: [CalendarDay] = []
+    private var failures: [FileSystemError] = []
+
+    private struct Keeping {
+        let dayCountMax: Int
+        let programDate: WallTime
+    }
 
     package init(root: String, files: Files) {
         self.root = root
@@ -163,4 +176,82 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         self.byteCounts = [:]
         self.hasNewNames = false
     }
+
+    // MARK: Old days
+
+    /// Bounds how long days are kept once they are over.
+    ///
+    /// - Parameter programDate: a clock that shows an earlier time is wrong.
+    package mutating func keep(dayCountMax: Int, since programDate: WallTime) {
+        self.keeping = Keeping(dayCountMax: dayCountMax, programDate: programDate)
+        self.lookedOn = nil
+    }
+
+    /// Deletes one day that is too old, if there is one.
+    ///
+    /// What is too old is looked up once a day: one that cannot be deleted is tried again on the next. A clock before the
+    /// youngest day, or before the program's date, is wrong and deletes nothing.
+    package mutating func retire(_ now: WallTime) -> QuarantineRetirement {
+        guard let keeping, let today = CalendarDay(String(now.text.prefix(10))) else { return .done }
+        if self.lookedOn != today {
+            self.lookedOn = today
+            (self.oldDays, self.failures) = ([], [])
+            do throws(FileSystemError) {
+                let days = try self.days()
+                guard let youngest = days.max() else { return .done }
+                guard youngest <= today, keeping.programDate <= now else {
+                    return .clockDoubted(now, youngest: youngest)
+                }
+                self.oldDays = days.filter { today.daysSince1970 - $0.daysSince1970 > keeping.dayCountMax }.sorted(
+                    by: >)
+            } catch {
+                return .failed(error, dayCount: 0)
+            }
+        }
+        return self.deleteOldest()
+    }
+
+    private mutating func deleteOldest() -> QuarantineRetirement {
+        while let day = self.oldDays.popLast() {
+            do throws(FileSystemError) {
+                // A clock that was ahead for a moment may come back to it.
+                if self.day == day.description { self.giveUp() }
+                try self.files.removeTree(self.folder(of: day))
+                return .deleted(day)
+            } catch {
+                self.failures.append(error)
+            }
+        }
+        guard let first = self.failures.first else { return .done }
+        defer { self.failures = [] }
+        return .failed(first, dayCount: self.failures.count)
+    }
+
+    /// The days that have a folder; what has another name, and what is no folder itself, is not the quarantine's.
+    private func days() throws(FileSystemError) -> [CalendarDay] {
+        // Nothing was ever put there.
+        guard try self.files.status(at: self.root) != nil else { return [] }
+        var days: [CalendarDay] = []
+        for name in try self.files.list(self.root) where name.utf8.starts(with: "date=".utf8) {
+            guard let day = CalendarDay(String(Substring(name.utf8.dropFirst(5)))),
+                try self.files.status(ofEntry: self.folder(of: day))?.kind == .directory
+            else { continue }
+            days.append(day)
+        }
+        return days
+    }
+
+    private func folder(of day: CalendarDay) -> String { Path.join(self.root, "date=\(day)") }
+}
+
+/// the result of the quarantine's days that are too old.
+package enum QuarantineRetirement: Hashable, Sendable {
+    /// None is left to be deleted on this day.
+    case done
+    /// One was deleted; there may be more.
+    case deleted(CalendarDay)
+    /// So many days stay until tomorrow, the first one for this error; 0: they could not be listed.
+    case failed(FileSystemError, dayCount: Int)
+    /// The clock shows a time that cannot be, so all days stay.
+    case clockDoubted(WallTime, youngest: CalendarDay)
 }

@@ -122,6 +122,7 @@ package final class DoorService: Service {
             root: configuration.spool, quarantine: configuration.quarantine, sources: configuration.keys.map(\.source),
             window: window, freeByteCountMin: configuration.freeByteCountMin, files: files,
             SeededGenerator(seed: SystemRandom.seed()))
+        store.keepQuarantine(dayCountMax: configuration.quarantineDayCountMax, since: configuration.programDate)
         let since = clock.wallTime().milliseconds * 1_000_000 - configuration.repeatDuration.nanoseconds
         let count = store.fill(since: since, now: now)
         self.logger.info(

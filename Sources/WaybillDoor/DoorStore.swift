@@ -134,6 +134,14 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         "\(PercentText.encode(source.bundle))-\(source.environment.rawValue)"
     }
 
+    /// Bounds how long days of the quarantine are kept; before that, all are.
+    package mutating func keepQuarantine(dayCountMax: Int, since programDate: WallTime) {
+        self.quarantine.keep(dayCountMax: dayCountMax, since: programDate)
+    }
+
+    /// Deletes one day of the quarantine that is too old, if there is one.
+    package mutating func retireQuarantine(_ wall: WallTime) -> QuarantineRetirement { self.quarantine.retire(wall) }
+
     /// Faulty events that the quarantine had no room for.
     package var droppedCount: Int { self.quarantine.droppedCount }
 

@@ -48,6 +48,8 @@ package final class DoorTelemetry: Sendable {
     let commits = DurationHistogram(.disk)
     let answers = DurationHistogram(.disk)
     let spools = SpoolUsage()
+    /// Days of the quarantine that were deleted.
+    let deletedDayCount = Atomic(0)
     let logger: Logger
     private let started = POSIXClock().wallTime()
 
@@ -219,6 +221,9 @@ package final class DoorTelemetry: Sendable {
         page.add(
             "waybill_ingest_dropped_faults_total", .counter, "Faulty events that the quarantine had no room for.",
             counts.droppedCount)
+        page.add(
+            "waybill_ingest_deleted_quarantine_days_total", .counter, "Days of the quarantine that were deleted.",
+            self.deletedDayCount.load(ordering: .relaxed))
         page.add("waybill_ingest_unstored_requests_total", .counter, "Requests answered 503, by cause.") {
             $0.sample(counts.fullCount, [("cause", "disk-full")])
             $0.sample(counts.failureCount, [("cause", "disk-error")])

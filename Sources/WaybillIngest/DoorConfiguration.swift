@@ -7,6 +7,8 @@ package struct DoorConfiguration: Sendable {
     package var spool: String
     /// The folder for events that cannot be lines.
     package var quarantine: String
+    /// How many days a day of the quarantine is kept once it is over.
+    package var quarantineDayCountMax = 30
     /// The group that shares the spools with the agent; `nil`: both are one user.
     package var group: String?
     package var keys: [DoorKey] = []
@@ -49,6 +51,8 @@ package struct DoorConfiguration: Sendable {
     package var manager = ServiceManager.none
     /// This program and its version.
     package var software: String?
+    /// The date of the program: a clock that shows an earlier time is wrong.
+    package var programDate = WallTime.unknown
     /// What the file has in place of values from the environment, by key.
     package var writtenTexts: [String: String] = [:]
 
@@ -78,6 +82,7 @@ extension DoorConfiguration {
         taken.streams = self.streams
         taken.manager = self.manager
         taken.software = self.software
+        taken.programDate = self.programDate
         if (self.certificate == nil) != (new.certificate == nil) {
             (taken.certificate, taken.privateKey) = (self.certificate, self.privateKey)
         }

@@ -87,31 +87,67 @@ extension UInt8 {
 /// Queries, and the bodies of forms.
 package enum FormText {
     /// The first value of a name, decoded.
-    package static func value(of name: StaticString, in text: some Collection<UInt8>) -> [UInt8]? {
-        let wanted = name.withUTF8Buffer { Array($0) }
-        for pair in text.split(separator: UInt8(ascii: "&")) {
-            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, self.decode(parts[0]) == wanted else { continue }
-            return self.decode(parts[1])
+    ///
+    /// Nothing else is copied or decoded: a body may have millions of pairs, and comes here before its key is known.
+    package static func value(of name: StaticString, in text: [UInt8]) -> [UInt8]? {
+        let place = text.withUnsafeBufferPointer { bytes in
+            name.withUTF8Buffer { self.place(ofValueOf: $0, in: bytes) }
+        }
+        return place.map { self.decode(text[$0]) }
+    }
+
+    private static func place(
+        ofValueOf name: UnsafeBufferPointer<UInt8>, in text: UnsafeBufferPointer<UInt8>
+    ) -> Range<Int>? {
+        var start = 0
+        while start < text.count {
+            let value = self.start(ofValueOf: name, in: text, pairAt: start)
+            let end = text[(value ?? start)...].firstIndex(of: UInt8(ascii: "&")) ?? text.count
+            if let value { return value..<end }
+            start = end + 1
         }
         return nil
     }
 
-    /// Percent signs that begin no escape stay.
-    static func decode(_ text: some Collection<UInt8>) -> [UInt8] {
-        var result: [UInt8] = []
-        var rest = Array(text)[...]
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "%"), rest.count >= 2, let high = Self.digit(rest[rest.startIndex]),
-                let low = Self.digit(rest[rest.startIndex + 1])
-            {
-                result.append(high << 4 | low)
-                rest = rest.dropFirst(2)
-            } else {
-                result.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
-            }
+    /// Where the value of a pair begins; `nil` if the pair has another name, or no value.
+    private static func start(
+        ofValueOf name: UnsafeBufferPointer<UInt8>, in text: UnsafeBufferPointer<UInt8>, pairAt start: Int
+    ) -> Int? {
+        var position = start
+        for wanted in name {
+            guard position < text.count, text[position] != UInt8(ascii: "&"), text[position] != UInt8(ascii: "=")
+            else { return nil }
+            let (byte, byteCount) = self.character(in: text, at: position)
+            guard byte == wanted else { return nil }
+            position += byteCount
         }
-        return result
+        return position < text.count && text[position] == UInt8(ascii: "=") ? position + 1 : nil
+    }
+
+    static func decode(_ text: some Collection<UInt8>) -> [UInt8] {
+        Array(text).withUnsafeBufferPointer { text in
+            var result: [UInt8] = []
+            var position = 0
+            while position < text.count {
+                let (byte, byteCount) = self.character(in: text, at: position)
+                result.append(byte)
+                position += byteCount
+            }
+            return result
+        }
+    }
+
+    /// What stands at a position, and how many bytes it takes; percent signs that begin no escape stay.
+    private static func character(
+        in text: UnsafeBufferPointer<UInt8>, at position: Int
+    ) -> (byte: UInt8, byteCount: Int) {
+        let byte = text[position]
+        if byte == UInt8(ascii: "%"), position + 2 < text.count, let high = self.digit(text[position + 1]),
+            let low = self.digit(text[position + 2])
+        {
+            return (high << 4 | low, 3)
+        }
+        return (byte == UInt8(ascii: "+") ? 0x20 : byte, 1)
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {

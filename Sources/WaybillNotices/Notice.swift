@@ -72,6 +72,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case doorReceiverAway = 1503
     case doorAgentsUnusable = 1504
     case doorAgentRefused = 1505
+    case doorQuarantineKept = 1506
     case doorRestartNeeded = 1511
     case doorReloadRefused = 1512
 

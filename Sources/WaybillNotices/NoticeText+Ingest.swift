@@ -44,6 +44,20 @@ extension NoticeText {
                 If the address is one of yours, give that client the right token, or add it to the list. If not, somebody is \
                 trying: a firewall or the proxy in front of the door keeps them out.
                 """),
+        .doorQuarantineKept: NoticeText(
+            "Old days of the door's quarantine stay", of: [],
+            cause: """
+                Their folders in `ingest.quarantine` cannot be listed or deleted, or the clock shows a time before the youngest \
+                of them or before the date of the program. `reason` says which.
+                """,
+            effect: """
+                Events are taken as before. The quarantine grows; the deletion is tried again on the next day, and after a \
+                reload.
+                """,
+            remedy: """
+                Give the folders to the door's user, or set the host's clock. If it was ahead once, delete the folders of days \
+                to come.
+                """),
         .doorRestartNeeded: NoticeText(
             "Changes of the door's configuration need a restart", of: nil,
             cause: "The configuration was reloaded, and some changed keys apply only at a start.",

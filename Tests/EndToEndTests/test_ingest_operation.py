@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import datetime
 import http.client
 import json
 import shutil
@@ -307,6 +308,34 @@ class ShareTests(DoorTest):
         self.assertEqual(self.door.batch(rubbish)[0], 200)
         self.assertEqual(self.door.batch(rubbish, key=OTHER)[0], 200)
         self.assertEqual(kept(), [full, 900])
+
+
+class QuarantineTests(ReloadTest):
+    def test_old_days_are_deleted_at_the_start_and_after_a_reload(self):
+        today = datetime.datetime.now(datetime.timezone.utc).date()
+        def folder(age):
+            return self.door.quarantine / f"date={today - datetime.timedelta(days=age)}"
+        outside = self.site.root / "outside"
+        for place in (folder(400), folder(40), folder(5), outside):
+            place.mkdir(parents=True)
+            (place / "no-name.ndjson").write_text("{}\n")
+        link = folder(50)
+        link.symlink_to(outside)
+        self.door.start()
+        deleted = "waybill_ingest_deleted_quarantine_days_total"
+        until(lambda: self.door.metric(deleted) == [2], 30, "two days are deleted")
+        self.assertEqual(sorted(self.door.quarantine.iterdir()), sorted([folder(5), link]))
+        self.assertEqual([path.name for path in outside.iterdir()], ["no-name.ndjson"])
+        # The day that is open takes faulty events before and after.
+        self.assertEqual(self.door.batch([{"type": "track"}])[1]["quarantined"], 1)
+        self.door.configure(limits="  quarantine_days: 2\n")
+        self.reload("ingest.quarantine_days: 30 -> 2")
+        until(lambda: self.door.metric(deleted) == [3], 60, "another day is deleted")
+        self.assertFalse(folder(5).exists())
+        self.assertEqual(self.door.batch([{"type": "track"}])[1]["quarantined"], 1)
+        kept = [line for path in self.door.quarantine.glob("*/no-person.ndjson") for line in path.read_bytes().splitlines()]
+        self.assertEqual(len(kept), 2)
+        self.assertEqual(self.door.process.stop(), 0)
 
 
 class SourceTests(DoorTest):

@@ -26,6 +26,7 @@ import WaybillSystem
           spool: /other
           group: adm
           quarantine: /elsewhere
+          quarantine_days: 16
           metrics: 127.0.0.1:2
           status_socket: /run/x.sock
           status_token_file: token
@@ -86,6 +87,7 @@ import WaybillSystem
             "ingest.keys[wk_a0000001]: present -> absent", "ingest.keys[wk_c0000001]: absent -> present",
             "ingest.keys[wk_b0000001].env: prod -> dev", "ingest.keys[wk_b0000001].events_second: none -> 5",
             "ingest.keys[wk_b0000001].quarantine_mib: 32 -> 1", "ingest.address_mib: 16 -> 3",
+            "ingest.quarantine_days: 30 -> 16",
         ] {
             #expect(found.contains(expected), "\(expected)")
         }

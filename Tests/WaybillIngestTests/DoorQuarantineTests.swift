@@ -142,4 +142,152 @@ import WaybillTestSupport
         try quarantine.synchronize()
         #expect(try self.events() == self.names(0..<3))
     }
+
+    // MARK: Old days
+
+    /// A quarantine that keeps days for 30 days, of a program of 2026-11-01.
+    private func keeping(_ dayCountMax: Int = 30) throws -> DoorQuarantine<FaultyFiles> {
+        var quarantine = self.quarantine()
+        let programDate = try #require(WallTime(text: "2026-11-01T00:00:00.000Z"))
+        quarantine.keep(dayCountMax: dayCountMax, since: programDate)
+        return quarantine
+    }
+
+    /// Deletes what is too old, one step after the other.
+    private func retire(
+        _ quarantine: inout DoorQuarantine<FaultyFiles>, _ wall: WallTime = Self.wall
+    ) -> [QuarantineRetirement] {
+        var steps: [QuarantineRetirement] = []
+        while true {
+            let step = quarantine.retire(wall)
+            if step == .done { return steps }
+            steps.append(step)
+        }
+    }
+
+    private func place(_ days: String...) {
+        for day in days { self.files.place("/quarantine/date=\(day)/no-name.ndjson", Array("{}\n".utf8)) }
+    }
+
+    private func deletion(of day: String) throws -> QuarantineRetirement {
+        .deleted(try #require(CalendarDay(day)))
+    }
+
+    @Test func `days that are over for longer than the limit are deleted, the oldest first`() throws {
+        self.place("2026-11-20", "2026-11-19", "2026-10-21", "2026-10-20", "2026-10-19", "2024-02-29")
+        var quarantine = try self.keeping()
+        let steps = self.retire(&quarantine)
+        #expect(
+            steps == [
+                try self.deletion(of: "2024-02-29"), try self.deletion(of: "2026-10-19"),
+                try self.deletion(of: "2026-10-20"),
+            ])
+        #expect(
+            self.files.names(in: "/quarantine") == ["date=2026-10-21", "date=2026-11-19", "date=2026-11-20"])
+        let later = self.retire(&quarantine, Self.nextDay)
+        #expect(later == [try self.deletion(of: "2026-10-21")], "at the turn of the day")
+        quarantine.keep(dayCountMax: 1, since: .unknown)
+        let shorter = self.retire(&quarantine, Self.nextDay)
+        #expect(shorter == [try self.deletion(of: "2026-11-19")], "another limit applies at once")
+    }
+
+    @Test func `without a limit, and without a folder, nothing is deleted`() throws {
+        var empty = try self.keeping()
+        let nothing = self.retire(&empty)
+        #expect(nothing.isEmpty)
+        self.place("2020-01-01")
+        var unbounded = self.quarantine()
+        let kept = self.retire(&unbounded)
+        #expect(kept.isEmpty)
+        #expect(self.files.names(in: "/quarantine") == ["date=2020-01-01"])
+    }
+
+    @Test func `what has another name or is no folder stays, and no link is followed`() throws {
+        let others = [
+            "2020-01-01", "date=2020-01-01.old", "date=2020-1-1", "date=2020-02-30", "date=20200101", "date=", "date=x",
+            "Date=2020-01-01", "xdate=2020-01-01",
+        ]
+        for name in others { self.files.place("/quarantine/\(name)/no-name.ndjson", [0x0A]) }
+        self.files.place("/quarantine/date=2020-01-02", [0x0A])
+        self.files.place("/elsewhere/no-name.ndjson", [0x0A])
+        self.files.memory.link("/quarantine/date=2020-01-03", to: "/elsewhere")
+        // A link to a day to come is no day, either.
+        self.files.memory.link("/quarantine/date=2030-01-01", to: "/elsewhere")
+        self.place("2020-01-04")
+        self.files.memory.link("/quarantine/date=2020-01-04/linked", to: "/elsewhere")
+        var quarantine = try self.keeping()
+        let steps = self.retire(&quarantine)
+        #expect(steps == [try self.deletion(of: "2020-01-04")])
+        let links = ["date=2020-01-02", "date=2020-01-03", "date=2030-01-01"]
+        #expect(Set(self.files.names(in: "/quarantine")) == Set(others + links))
+        #expect(self.files.names(in: "/elsewhere") == ["no-name.ndjson"])
+    }
+
+    @Test func `a clock before the youngest day, or before the program, deletes nothing`() throws {
+        self.place("2020-01-01", "2026-11-21")
+        var quarantine = try self.keeping()
+        let youngest = try #require(CalendarDay("2026-11-21"))
+        let before = self.retire(&quarantine)
+        #expect(before == [.clockDoubted(Self.wall, youngest: youngest)], "it is told once")
+        let right = self.retire(&quarantine, Self.nextDay)
+        #expect(right == [try self.deletion(of: "2020-01-01")])
+
+        self.files.memory.place("/quarantine/date=2020-01-01/no-name.ndjson", [0x0A])
+        try self.files.removeTree("/quarantine/date=2026-11-21")
+        quarantine = try self.keeping()
+        let early = try #require(WallTime(text: "2026-10-31T23:59:59.999Z"))
+        let old = self.retire(&quarantine, early)
+        #expect(old == [.clockDoubted(early, youngest: try #require(CalendarDay("2020-01-01")))])
+        #expect(self.files.names(in: "/quarantine") == ["date=2020-01-01"])
+    }
+
+    @Test func `what cannot be deleted is told once and tried again on the next day`() throws {
+        self.place("2020-01-01", "2020-01-02", "2020-01-03", "2026-11-20")
+        for day in ["2020-01-01", "2020-01-03"] {
+            self.files.fail(.unlink, of: "/quarantine/date=\(day)/no-name.ndjson", .error(Errno.inputOutput))
+        }
+        var quarantine = try self.keeping()
+        let steps = self.retire(&quarantine)
+        #expect(steps.first == (try self.deletion(of: "2020-01-02")), "the others are deleted")
+        guard case .failed(let error, dayCount: 2)? = steps.last, steps.count == 2 else {
+            Issue.record("\(steps)")
+            return
+        }
+        #expect(error.path == "/quarantine/date=2020-01-01/no-name.ndjson")
+        self.files.clearFaults()
+        let sameDay = self.retire(&quarantine)
+        #expect(sameDay.isEmpty)
+        let nextDay = self.retire(&quarantine, Self.nextDay)
+        #expect(nextDay == [try self.deletion(of: "2020-01-01"), try self.deletion(of: "2020-01-03")])
+
+        self.place("2020-01-01")
+        self.files.fail(.list, of: "/quarantine", .error(Errno.inputOutput))
+        quarantine = try self.keeping()
+        let unlisted = self.retire(&quarantine)
+        guard case .failed(_, dayCount: 0)? = unlisted.first, unlisted.count == 1 else {
+            Issue.record("\(unlisted)")
+            return
+        }
+    }
+
+    @Test func `a day is looked up once`() throws {
+        self.place("2020-01-01", "2026-11-20")
+        var quarantine = try self.keeping()
+        let counts = try self.calls {
+            for _ in 0..<10 { _ = quarantine.retire(Self.wall) }
+        }
+        // The root, and the folder that is deleted.
+        #expect(counts[.list] == 2)
+    }
+
+    @Test func `a clock that was ahead and comes back finds its day again`() throws {
+        var quarantine = try self.keeping()
+        try self.add(0..<2, to: &quarantine)
+        try quarantine.synchronize()
+        let steps = self.retire(&quarantine, WallTime(milliseconds: Self.wall.milliseconds + 40 * 86_400_000))
+        #expect(steps == [try self.deletion(of: "2026-11-20")])
+        try self.add(2..<4, to: &quarantine)
+        try quarantine.synchronize()
+        #expect(try self.events() == self.names(2..<4))
+    }
 }

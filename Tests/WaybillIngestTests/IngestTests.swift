@@ -245,6 +245,74 @@ import WaybillSystem
         #expect(RequestBody.unwrap(Array("garbage!".utf8)) == Array("garbage!".utf8))
     }
 
+    /// What ``FormText/value(of:in:)`` is, word for word: pairs, of which the first with the name is decoded.
+    private static func value(of name: String, in text: [UInt8]) -> [UInt8]? {
+        for pair in text.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, Self.decode(parts[0]) == Array(name.utf8) else { continue }
+            return Self.decode(parts[1])
+        }
+        return nil
+    }
+
+    private static func decode(_ text: ArraySlice<UInt8>) -> [UInt8] {
+        var result: [UInt8] = []
+        var rest = text
+        while let byte = rest.popFirst() {
+            let digits = rest.prefix(2)
+            if byte == UInt8(ascii: "%"), digits.count == 2,
+                digits.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit })
+            {
+                result += UInt8(String(decoding: digits, as: UTF8.self), radix: 16).map { [$0] } ?? []
+                rest = rest.dropFirst(2)
+            } else {
+                result.append(byte == UInt8(ascii: "+") ? 0x20 : byte)
+            }
+        }
+        return result
+    }
+
+    @Test(arguments: 0..<UInt64(20))
+    func `the value that a form has is the one of its pairs`(seed: UInt64) {
+        let pieces = [
+            "data", "data=", "&data=", "d", "a", "t", "ta=", "%64", "%61", "%74", "%3D", "%3d", "%26", "%", "%6", "%zz",
+            "=",
+            "&", "+", "x", "eyJ4IjoxfQ==", "6", "1", " ", "\u{FF}", "\u{0}",
+        ].map { Array($0.utf8) }
+        var dice = SeededGenerator(seed: seed)
+        var foundCount = 0
+        for _ in 0..<1000 {
+            var body: [UInt8] = []
+            for _ in 0..<Int.random(in: 0...12, using: &dice) { body += pieces.randomElement(using: &dice) ?? [] }
+            let found = FormText.value(of: "data", in: body)
+            let expected = Self.value(of: "data", in: body)
+            if found != expected || FormText.value(of: "t=", in: body) != Self.value(of: "t=", in: body) {
+                Issue.record("\(String(decoding: body, as: UTF8.self))")
+            }
+            if let expected {
+                foundCount += 1
+                #expect(RequestBody.unwrap(body) == Base64Text.decode(expected) ?? expected)
+            }
+        }
+        #expect((100..<1000).contains(foundCount))
+    }
+
+    @Test(arguments: [
+        ("data=", ""), ("data=a=b&data=c", "a=b"), ("&&data=1", "1"), ("data&data=2", "2"), ("dat=1&data=3", "3"),
+        ("data2=1&xdata=2&data=4", "4"), ("%64%61%74%61=5", "5"), ("data%=1&data=6", "6"), ("dat%6=1&data=7", "7"),
+        ("dat%61=8", "8"), ("data%3D=1&data=9", "9"), ("data=%26%3D%2", "&=%2"), ("DATA=1&data=+", " "),
+    ])
+    func `a form's value is found by its name alone`(form: String, value: String) {
+        #expect(FormText.value(of: "data", in: Array(form.utf8)) == Array(value.utf8))
+    }
+
+    @Test(arguments: [
+        "", "&", "=", "data", "data&", "=data", "xdata=1", "data =1", "dat", "dat%61", "d%61ta%3D1", "%", "a&b",
+    ])
+    func `a form without the name has no value`(form: String) {
+        #expect(FormText.value(of: "data", in: Array(form.utf8)) == nil)
+    }
+
     @Test func `a bomb is refused before it is whole, and a torn stream as malformed`() {
         // 1 MiB of zeros as gzip members of 64 KiB, made by the product's own deflater elsewhere, is not needed: a deflate
         // stream of one stored block that claims more than it has is torn.
