@@ -244,7 +244,7 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
     private func folder(of day: CalendarDay) -> String { Path.join(self.root, "date=\(day)") }
 }
 
-/// the result of the quarantine's days that are too old.
+/// The result of the quarantine's days that are too old.
 package enum QuarantineRetirement: Hashable, Sendable {
     /// None is left to be deleted on this day.
     case done

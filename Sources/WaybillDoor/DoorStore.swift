@@ -73,6 +73,8 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     private var spoolOfFolder: [String: Int] = [:]
     private let freeByteCountMin: Int
     private var writers: [Int: WriterBox<Files>] = [:]
+    /// Spools whose last group was not stored.
+    private var failing: Set<Int> = []
     /// Spools whose agent was asked to keep what it ships.
     private var asked: Set<Int> = []
     /// The folders whose spools stay open; `nil`: all.
@@ -148,10 +150,12 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// How far back repeats are known.
     package var reach: Duration { self.window.reach }
 
-    /// Whether the disks of spools and quarantine take bytes, tried with files that are deleted at once.
+    /// Whether the spools that refused bytes take some again, tried with a file that is deleted at once.
+    ///
+    /// The quarantine is not tried: what it refuses is told by the next faulty event, and holds nobody else up.
     package func takesBytes() -> Bool {
         do throws(FileSystemError) {
-            for folder in [self.root, self.quarantine.root] {
+            for folder in self.failing.isEmpty ? [self.root] : self.failing.map({ self.spools[$0] }) {
                 try self.files.createDirectories(folder)
                 try self.tryWriting(in: folder)
             }
@@ -303,6 +307,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         }
         for (spool, indexes) in bySpool.sorted(by: { $0.key < $1.key }) {
             let failure = self.store(indexes, of: requests, in: spool, now, wall, &counts)
+            if let failure { self.refused(spool, failure.outcome) } else { self.failing.remove(spool) }
             for index in indexes {
                 outcomes[index] = failure.flatMap { $0.indexes.contains(index) ? $0.outcome : nil } ?? outcomes[index]
             }
@@ -317,6 +322,19 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         }
         self.closeOthers()
         return outcomes
+    }
+
+    /// On a full disk what was shipped is worth less than what comes: the agent need not keep it.
+    private mutating func refused(_ spool: Int, _ outcome: DoorOutcome) {
+        self.failing.insert(spool)
+        guard outcome == .full else { return }
+        self.asked.remove(spool)
+        self.writers[spool] = nil
+        do throws(FileSystemError) {
+            try self.files.unlink(Path.join(self.spools[spool], KeepWish.name))
+        } catch {
+            // It was not there, or the agent keeps its own reserve.
+        }
     }
 
     private struct Failure {
@@ -392,7 +410,13 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         let id = UniqueID.timed(wall.milliseconds, &self.generator).text
         if !self.asked.contains(spool) {
             try self.files.createDirectories(self.spools[spool])
-            try self.ask(spool)
+            do throws(FileSystemError) {
+                try self.ask(spool)
+            } catch  where error.isDiskFull {
+                throw error
+            } catch {
+                // Events are worth more than the wish, which the next writer tries again.
+            }
         }
         let writer = WriterBox(
             try SpoolWriter(

@@ -222,7 +222,7 @@ package final class DoorTelemetry: Sendable {
             "waybill_ingest_dropped_faults_total", .counter, "Faulty events that the quarantine had no room for.",
             counts.droppedCount)
         page.add(
-            "waybill_ingest_deleted_quarantine_days_total", .counter, "Days of the quarantine that were deleted.",
+            "waybill_ingest_deleted_quarantine_folders_total", .counter, "Days of the quarantine that were deleted.",
             self.deletedDayCount.load(ordering: .relaxed))
         page.add("waybill_ingest_unstored_requests_total", .counter, "Requests answered 503, by cause.") {
             $0.sample(counts.fullCount, [("cause", "disk-full")])

@@ -268,6 +268,8 @@ final class StreamPool {
         self.connect(as: "\(self.configuration.agent)~probe") { line, event in
             switch event {
             case .ready(let ready):
+                self.backoff.succeed()
+                self.telemetry.reached(self.configuration.receiver.description)
                 let asked = self.asked
                 self.asked = []
                 for question in asked { question(.success(ready)) }

@@ -75,6 +75,11 @@ final class StreamTelemetry: Sendable {
 
     func connected(_ receiver: String) {
         _ = self.connections.add(1, ordering: .relaxed)
+        self.reached(receiver)
+    }
+
+    /// The receiver has answered.
+    func reached(_ receiver: String) {
         let wasAway = self.counts.withLock { counts in
             defer { counts.failure = nil }
             return counts.failure != nil

@@ -78,7 +78,6 @@ package struct RepeatWindow: ~Copyable {
     private mutating func shorten(_ now: MonotonicTime) {
         if self.slices.count == 1 { self.slices.append(Slice(begins: now)) }
         self.count -= self.slices.removeFirst().marks.count
-        self.whole = self.slices[0].begins
-        self.reach = min(self.duration, now - self.slices[0].begins)
+        self.lacks(before: self.slices[0].begins, now: now)
     }
 }

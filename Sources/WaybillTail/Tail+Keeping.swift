@@ -201,12 +201,14 @@ extension Tail {
             if !isKeeping { _ = tail.rename(path, to: KeptSegmentName.plain(Path.name(of: path))) }
         }
         let wishes = self.wishes(of: segments.map(\.path))
-        // A time in the future is from before the clock was set back.
-        let files = segments.map {
-            AgedFile(
-                path: $0.path, byteCount: $0.byteCount,
-                time: min($0.name.seconds.saturatingProduct(1000), now.wall.milliseconds),
-                ageMin: wishes[PathKey(Path.parent(of: $0.path))] ?? .zero)
+        let files = segments.map { segment in
+            let time = segment.name.seconds.saturatingProduct(1000)
+            let wish = wishes[PathKey(Path.parent(of: segment.path))] ?? .zero
+            // A time in the future is from before the clock was set back; a wish does not wait for it.
+            let isFarAhead = time.saturatingSum(-now.wall.milliseconds) > wish.nanoseconds / 1_000_000
+            return AgedFile(
+                path: segment.path, byteCount: segment.byteCount, time: min(time, now.wall.milliseconds),
+                ageMin: isFarAhead ? .zero : wish)
         }
         let limit = self.limits.keep ?? FileLimit(ageMax: .zero)
         var kept = KeptFiles()

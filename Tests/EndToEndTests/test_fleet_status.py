@@ -97,9 +97,8 @@ class WellTests(FleetTest):
             except OSError:
                 return None
 
-        until(lambda: asked("/api/events"), 30, "the page answers")
-        until(lambda: len(asked("/api/events")["rows"]) == 40, 30, "the page has every event")
-        found = asked("/api/status")
+        until(lambda: len((asked("/api/events") or {"rows": []})["rows"]) == 40, 60, "the page has every event")
+        found = until(lambda: asked("/api/status"), 30, "the page answers")
         self.assertEqual((found["receiver"], found["agents"]), (None, []))
         result = run("report", "--data", self.site.root / "m1", "overview", "--from", "2026-11-18", "--to", "2026-11-18")
         self.assertEqual(result.returncode, 0, result.stderr)

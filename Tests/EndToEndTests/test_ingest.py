@@ -351,6 +351,11 @@ class AbuseTests(DoorTest):
         self.assertEqual(answer.count(b"HTTP/1.1 200 "), 6)
         self.assertEqual([line["data"]["n"] for line in self.door.lines()], [1, 2, 3])
 
+    def test_events_are_stored_where_the_agent_cannot_be_asked_to_keep_them(self):
+        (self.door.spool / "com.example.shop-prod" / "keep.json").mkdir(parents=True)
+        self.door.start()
+        self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
+
     def test_a_peer_that_reads_no_answers_is_ended(self):
         self.door.start()
         with socket.create_connection(("127.0.0.1", self.door.port), timeout=60) as connection:
@@ -386,9 +391,11 @@ class AbuseTests(DoorTest):
                 file.write(bytes(4096))
         self.assertEqual(self.door.batch([track(1)])[0], 503)
         self.assertEqual(self.ready(), 503)
+        self.assertEqual(list(self.door.spool.glob("*/keep.json")), [], "what was shipped may go")
         filler.unlink()
         until(lambda: self.ready() == 200, 30, "it is ready")
         self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
+        self.assertEqual(len(list(self.door.spool.glob("*/keep.json"))), 1)
         self.assertEqual([path.name for path in self.door.spool.glob(".*")], [])
 
     def ready(self):

@@ -322,7 +322,7 @@ class QuarantineTests(ReloadTest):
         link = folder(50)
         link.symlink_to(outside)
         self.door.start()
-        deleted = "waybill_ingest_deleted_quarantine_days_total"
+        deleted = "waybill_ingest_deleted_quarantine_folders_total"
         until(lambda: self.door.metric(deleted) == [2], 30, "two days are deleted")
         self.assertEqual(sorted(self.door.quarantine.iterdir()), sorted([folder(5), link]))
         self.assertEqual([path.name for path in outside.iterdir()], ["no-name.ndjson"])

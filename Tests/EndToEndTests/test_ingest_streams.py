@@ -17,7 +17,7 @@ from certificates import Authority
 from harness import free_port, patience, run, until
 from ledger import stored
 from peers import proof
-from scale import SEED
+from scale import SEED, amount
 from test_hostile_principals import PrincipalsTest
 from wire import batch, skip
 
@@ -380,7 +380,7 @@ class DeathTests(StreamsTest):
         threads = [threading.Thread(target=ship, args=(client,)) for client in clients]
         for thread in threads:
             thread.start()
-        for death in range(12):
+        for death in range(amount("WAYBILL_DOOR_DEATHS", 12, 1000)):
             time.sleep(random.Random(SEED + death).uniform(0.05, 0.4))
             if death % 2:
                 self.door.process.kill()
@@ -445,6 +445,9 @@ class DeathTests(StreamsTest):
             "POST", "/v1/events?key=wk_shop_0001", b'{"name":"opened","user":"u"}')
         self.assertEqual(status, 200)
         self.process = self.site.receiver("--config", self.site.root / "waybill.yaml", exports="none")
+        # To be asked is enough.
+        until(lambda: self.door.request("GET", "/v1/streams", headers=client.headers)[0] == 200, 20, "it answers")
+        self.assertEqual(self.door.status()["health"], "ok")
         until(lambda: client.put(raw)[0] == 200, 20, "it is back")
         self.door.process.until_logged("streams are forwarded again")
         document = self.door.status()

@@ -63,6 +63,11 @@ class CheckTests(StoreTest):
         self.assertTrue(found["good"])
         self.assertEqual({finding["outcome"] for finding in found["findings"]}, {"good"})
 
+    def test_a_lost_answer_is_no_lie(self):
+        """The first PUT is made again, and finds its own bytes."""
+        self.store.lose_answers = 1
+        self.assertIn("good  write", self.waybill("check"))
+
     def test_a_store_that_overwrites_is_refused(self):
         self.store.lies = True
         said = self.waybill("check", code=78)

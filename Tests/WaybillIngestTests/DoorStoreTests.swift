@@ -294,17 +294,30 @@ import WaybillTestSupport
         }
     }
 
+    @Test func `events are stored where the agent cannot be asked, and not on a full disk`() throws {
+        for (errno, outcome) in [(Int32(5), DoorOutcome.stored(DoorCounts(storedCount: 1))), (28, .full)] {
+            let life = Life(dice: SeededGenerator(seed: 1))
+            var first = store(life, after: 0)
+            life.files.setFaults { call in call.path.hasSuffix("keep.json.tmp") ? .error(errno) : nil }
+            #expect(store(try life.request(4), in: &first, after: 0) == [outcome])
+            #expect(life.files.bytes(of: "/spool/com.example.a-prod/keep.json") == nil)
+        }
+    }
+
     @Test func `a spool asks to keep what is shipped before its first segment, and again for another window`() throws {
         let life = Life(dice: SeededGenerator(seed: 1))
         let folder = "/spool/com.example.a-prod"
         var first = store(life, after: 0)
-        life.files.setFaults { call in call.path == "\(folder)/keep.json.tmp" ? .error(5) : nil }
         let request = try life.request(0)
-        #expect(store(request, in: &first, after: 0) == [.failed])
-        #expect(!life.files.names(in: folder).contains { $0.contains(".ndjson") })
-        life.files.clearFaults()
+        let paths = Lock<[String]>([])
+        life.files.setFaults { call in
+            paths.withLock { $0.append(call.path) }
+            return nil
+        }
         #expect(store(request, in: &first, after: 0).map(\.storedCount) == [1])
         #expect(life.files.bytes(of: "\(folder)/keep.json") == Array("{\"seconds\":600}\n".utf8))
+        let order = paths.withLock { $0 }.filter { $0.contains("keep.json.tmp") || $0.contains(".ndjson") }
+        #expect(order.first?.hasSuffix("keep.json.tmp") == true && order.contains { $0.contains(".ndjson") })
         life.files.kill()
         _ = store(life, after: 10, window: .seconds(1200))
         #expect(life.files.bytes(of: "\(folder)/keep.json") == Array("{\"seconds\":1200}\n".utf8))

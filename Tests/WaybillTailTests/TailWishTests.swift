@@ -85,6 +85,18 @@ struct TailWishTests {
         #expect(try kept == [id(2)])
     }
 
+    @Test func `a kept segment from a clock that was far ahead does not stay until then`() throws {
+        let bench = try bench()
+        ask()
+        ship(1, bench)
+        let name = try #require(try files.list("/spool").first { $0 != KeepWish.name })
+        let kept = try #require(KeptSegmentName(parsing: name))
+        let ahead = KeptSegmentName(segment: kept.segment, receiver: kept.receiver, seconds: kept.seconds + 86_400)
+        try files.rename("/spool/\(name)", to: "/spool/\(ahead.description)")
+        pass(61, bench)
+        #expect(try self.kept == [])
+    }
+
     @Test func `a full disk keeps nothing that only a spool asks for`() throws {
         let bench = try bench()
         ask()

@@ -44,8 +44,8 @@
     var k = event.messageId, s = JSON.stringify(event);
     if (!put('e.' + k, s)) memory[k] = s;
     if ((room -= weight(s)) < 0) waiting();
-    // Events without a pause do not put it off.
-    if (!soon) plan(200, 1);
+    // Events without a pause do not put it off, and while requests fail they do not hurry it.
+    if (!soon && !wait) plan(200, 1);
   }
   function plan(ms, event) { soon = event; clearTimeout(timer); timer = setTimeout(flush, ms); }
   // At least 1,000 characters an event: a million is at most 1,000 events.
@@ -82,8 +82,9 @@
   var busy;
   function flush() {
     soon = 0;
-    var part = may && !busy ? batch(waiting()) : [];
-    if (!part.length) return;
+    if (busy) return;
+    var part = may ? batch(waiting()) : [];
+    if (!part.length) { wait = 0; return; }
     busy = 1;
     var text = body(part);
     // A text needs no preflight. A blocker's own `fetch` may throw.
