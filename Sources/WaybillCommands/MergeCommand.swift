@@ -51,7 +51,7 @@ struct MergeCommand: AsyncParsableCommand {
         let (section, receiver) = try self.sections(of: try ConfigurationFile.load(self.config))
         let bucket = try AttachedBucket(try section.location())
         defer { bucket.open.close() }
-        try Self.refuseUnsafe(bucket.open.store, at: try section.location())
+        try Self.refuseUnsafe(bucket.open.store)
         guard let fleet = Incarnation(bucket.fleet.utf8) else { throw ExitCode.badInput }
         var setup = MergeService.Setup(receiver: receiver, store: bucket.open.store, fleet: fleet)
         setup.isOnce = self.once
@@ -81,7 +81,7 @@ struct MergeCommand: AsyncParsableCommand {
     }
 
     /// Mergers rely on it that the first one to create an object wins; what else the store refuses is told while it runs.
-    private static func refuseUnsafe(_ store: any ObjectStore, at location: StoreLocation) throws {
+    private static func refuseUnsafe(_ store: any ObjectStore) throws {
         let id = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
         var probe = StoreProbe(store, clock: POSIXClock(), id: id)
         probe.run(race: StoreCheckCommand.race)

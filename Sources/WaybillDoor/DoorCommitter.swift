@@ -16,8 +16,6 @@ final class DoorCommitter: Sendable {
     private struct State {
         var waiting: [Waiting] = []
         /// What a reload left; `nil`: nothing new.
-        var sources: [IngestSource]?
-        /// The same, until the quarantine has its limit of it.
         var configuration: DoorConfiguration?
         var isStopping = false
         /// When the thread took its last group; `nil`: it waits.
@@ -43,10 +41,7 @@ final class DoorCommitter: Sendable {
 
     /// Spools of other sources than its own are closed, so that the agent can delete their last segments.
     func use(_ configuration: DoorConfiguration) {
-        self.state.update { state in
-            state.sources = configuration.keys.map(\.source)
-            state.configuration = configuration
-        }
+        self.state.update { $0.configuration = configuration }
     }
 
     /// What waits is stored, and then the thread ends.
@@ -62,7 +57,7 @@ final class DoorCommitter: Sendable {
     }
 
     private enum Turn {
-        case work([Waiting], _ sources: [IngestSource]?)
+        case work([Waiting], DoorConfiguration?)
         case end
     }
 
@@ -82,10 +77,10 @@ final class DoorCommitter: Sendable {
         while true {
             retirement = self.retire(in: &store, telemetry, due: retirement)
             let turn = self.state.wait(until: retirement) { state -> Turn? in
-                if state.waiting.isEmpty, state.sources == nil { return state.isStopping ? .end : nil }
-                defer { (state.waiting, state.sources) = ([], nil) }
+                if state.waiting.isEmpty, state.configuration == nil { return state.isStopping ? .end : nil }
+                defer { (state.waiting, state.configuration) = ([], nil) }
                 state.since = clock.monotonicTime()
-                return .work(state.waiting, state.sources)
+                return .work(state.waiting, state.configuration)
             }
             manager.tell(.alive)
             guard let turn else {
@@ -95,7 +90,7 @@ final class DoorCommitter: Sendable {
                 telemetry.known(reach: store.reach)
                 continue
             }
-            guard case .work(let group, let sources) = turn else { return }
+            guard case .work(let group, let configuration) = turn else { return }
             if !group.isEmpty {
                 let start = clock.monotonicTime()
                 let outcomes = store.store(group.map(\.request), now: start, wall: clock.wallTime())
@@ -104,7 +99,10 @@ final class DoorCommitter: Sendable {
                 for (waiting, outcome) in zip(group, outcomes) { waiting.answer(outcome) }
             }
             // After the group, which may be of former sources.
-            if let sources { store.closeSpools(except: sources) }
+            if let configuration {
+                store.closeSpools(except: configuration.keys.map(\.source))
+                store.keepQuarantine(dayCountMax: configuration.quarantineDayCountMax, since: configuration.programDate)
+            }
             self.state.withLock { $0.since = nil }
         }
     }
@@ -118,17 +116,13 @@ final class DoorCommitter: Sendable {
         let clock = POSIXClock()
         let now = clock.monotonicTime()
         guard now >= due else { return due }
-        let (isFree, configuration) = self.state.withLock { state -> (Bool, DoorConfiguration?) in
-            guard state.waiting.isEmpty || now - due >= Self.retirementInterval else { return (false, nil) }
-            defer { state.configuration = nil }
+        let isFree = self.state.withLock { state -> Bool in
+            guard state.waiting.isEmpty || now - due >= Self.retirementInterval else { return false }
             state.since = now
-            return (true, state.configuration)
+            return true
         }
         guard isFree else { return due }
         defer { self.state.withLock { $0.since = nil } }
-        if let configuration {
-            store.keepQuarantine(dayCountMax: configuration.quarantineDayCountMax, since: configuration.programDate)
-        }
         let retirement = store.retireQuarantine(clock.wallTime())
         telemetry.retired(retirement)
         switch retirement {
