@@ -36,11 +36,15 @@ package struct JSONTape: ~Copyable {
     @usableFromInline var entries: UnsafeMutablePointer<JSONEntry>
     @usableFromInline package private(set) var count = 0
     @usableFromInline package private(set) var source = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// The number of entries that fit. Whoever writes an entry compares with it: no formula over the line's length
+    /// says how many are needed.
     private var capacity: Int
 
-    package init() {
-        self.capacity = 256
-        self.entries = .allocate(capacity: self.capacity)
+    /// - Parameter capacity: the number of entries that fit before the tape grows for the first time.
+    package init(capacity: Int = 256) {
+        precondition(capacity > 0, "capacity \(capacity) must be at least 1")
+        self.capacity = capacity
+        self.entries = .allocate(capacity: capacity)
     }
 
     deinit {
@@ -96,10 +100,19 @@ package struct JSONTape: ~Copyable {
     package mutating func parse(_ bytes: UnsafeRawBufferPointer, from start: Int = 0) throws(JSONError) {
         self.count = 0
         let lexer = try JSONScanner.open(bytes, from: start)
+        // An entry takes at least one byte.
+        self.release(unlessNeededFor: bytes.count - lexer.position)
+        try self.parseObject(lexer, of: bytes)
+    }
+
+    /// Parses an object behind the existing entries, which stay when it has an error.
+    private mutating func parseObject(_ lexer: JSONLexer, of bytes: UnsafeRawBufferPointer) throws(JSONError) {
         self.source = bytes
-        // Each entry takes at least two bytes, a digit and its comma.
-        self.makeRoom(entryCount: (bytes.count - lexer.position) / 2 + 4)
-        var parser = TapeParser(lexer: lexer, entries: self.entries)
+        var parser = TapeParser(lexer: lexer, entries: self.entries, capacity: self.capacity, count: self.count)
+        defer {
+            self.entries = parser.entries
+            self.capacity = parser.capacity
+        }
         try parser.parseObject()
         try JSONScanner.close(parser.lexer)
         self.count = parser.count
@@ -124,19 +137,7 @@ package struct JSONTape: ~Copyable {
     package mutating func append(objectAt start: Int, of bytes: UnsafeRawBufferPointer) throws(JSONError) -> Int {
         let lexer = try JSONScanner.open(bytes, from: start)
         let index = self.count
-        let needed = index + (bytes.count - lexer.position) / 2 + 4
-        if needed > self.capacity {
-            let entries = UnsafeMutablePointer<JSONEntry>.allocate(capacity: needed)
-            entries.moveInitialize(from: self.entries, count: index)
-            self.entries.deallocate()
-            self.entries = entries
-            self.capacity = needed
-        }
-        self.source = bytes
-        var parser = TapeParser(lexer: lexer, entries: self.entries, count: index)
-        try parser.parseObject()
-        try JSONScanner.close(parser.lexer)
-        self.count = parser.count
+        try self.parseObject(lexer, of: bytes)
         return index
     }
 
@@ -147,20 +148,25 @@ package struct JSONTape: ~Copyable {
 
     /// Replaces the tape with a copy of another tape's entries for `bytes`.
     package mutating func copy(_ entries: UnsafeBufferPointer<JSONEntry>, of bytes: UnsafeRawBufferPointer) {
-        self.makeRoom(entryCount: entries.count)
+        self.release(unlessNeededFor: entries.count)
+        if entries.count > self.capacity { self.replace(withCapacity: entries.count) }
         if let start = entries.baseAddress { self.entries.update(from: start, count: entries.count) }
         self.count = entries.count
         self.source = bytes
     }
 
-    /// Reserves capacity for this many entries and drops the existing ones.
-    private mutating func makeRoom(entryCount needed: Int) {
-        if needed <= self.capacity {
-            guard self.capacity > Self.retainedCapacity, needed < self.capacity / 8 else { return }
+    /// Drops the entries and their memory when it is large, and `entryCount` entries need less than an eighth of it.
+    private mutating func release(unlessNeededFor entryCount: Int) {
+        if self.capacity > Self.retainedCapacity, entryCount < self.capacity / 8 {
+            self.replace(withCapacity: max(entryCount, 256))
         }
+    }
+
+    /// Drops the entries, and has room for this many.
+    private mutating func replace(withCapacity capacity: Int) {
         self.entries.deallocate()
-        self.capacity = max(needed, 256)
-        self.entries = .allocate(capacity: self.capacity)
+        self.entries = .allocate(capacity: capacity)
+        self.capacity = capacity
     }
 }
 
@@ -188,19 +194,22 @@ package struct JSONMembers: Sendable {
     }
 }
 
-/// Writes the entries of one object; capacity was reserved before.
+/// Writes the entries of one object, and moves all of them when there is no room for the next one.
 private struct TapeParser {
     var lexer: JSONLexer
-    let entries: UnsafeMutablePointer<JSONEntry>
+    /// The tape's memory, which this parser may replace: the tape takes it back in any case.
+    private(set) var entries: UnsafeMutablePointer<JSONEntry>
+    private(set) var capacity: Int
     private(set) var count: Int
     /// The innermost open container, whose `next` holds the container around it until it is closed.
     private var container = 0
     private var depth = 0
 
     /// - Parameter count: the number of existing entries.
-    init(lexer: JSONLexer, entries: UnsafeMutablePointer<JSONEntry>, count: Int = 0) {
+    init(lexer: JSONLexer, entries: UnsafeMutablePointer<JSONEntry>, capacity: Int, count: Int) {
         self.lexer = lexer
         self.entries = entries
+        self.capacity = capacity
         self.count = count
     }
 
@@ -270,10 +279,24 @@ private struct TapeParser {
 
     @inline(__always)
     private mutating func append(_ start: Int, _ end: Int, _ kind: JSONKind, _ traits: JSONStringTraits) {
+        if self.count >= self.capacity { self.grow() }
         self.entries[self.count] = JSONEntry(
             start: UInt32(truncatingIfNeeded: start), end: UInt32(truncatingIfNeeded: end),
             next: UInt32(truncatingIfNeeded: self.count &+ 1), kind: kind, traits: traits)
         self.count &+= 1
+    }
+
+    /// Moves the entries to at most twice the room, or to what the rest of most lines needs at most: two bytes an
+    /// entry. That is a guess about memory, and not a promise: the next entry without room moves them again.
+    @inline(never)
+    private mutating func grow() {
+        let rest = (self.lexer.end - self.lexer.position) / 2 + JSONLimits.depthMax
+        let grown = self.capacity + min(self.capacity, rest)
+        let entries = UnsafeMutablePointer<JSONEntry>.allocate(capacity: grown)
+        entries.moveInitialize(from: self.entries, count: self.count)
+        self.entries.deallocate()
+        self.entries = entries
+        self.capacity = grown
     }
 
     private mutating func open(_ kind: JSONKind, at start: Int) {
