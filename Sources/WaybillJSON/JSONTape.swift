@@ -36,8 +36,9 @@ package struct JSONTape: ~Copyable {
     @usableFromInline var entries: UnsafeMutablePointer<JSONEntry>
     @usableFromInline package private(set) var count = 0
     @usableFromInline package private(set) var source = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// The number of entries that fit. Whoever writes an entry compares with it: no formula over the line's length
-    /// says how many are needed.
+    /// The number of entries that fit.
+    ///
+    /// What writes an entry compares with it: no formula over the length says how many will fit.
     private var capacity: Int
 
     /// - Parameter capacity: the number of entries that fit before the tape grows for the first time.
@@ -286,8 +287,10 @@ private struct TapeParser {
         self.count &+= 1
     }
 
-    /// Moves the entries to at most twice the room, or to what the rest of most lines needs at most: two bytes an
-    /// entry. That is a guess about memory, and not a promise: the next entry without room moves them again.
+    /// Moves the entries to at most twice the room.
+    ///
+    /// Or to what the rest of most lines needs: two bytes an entry. That is a guess about memory, not a promise: the next
+    /// entry without room moves them again.
     @inline(never)
     private mutating func grow() {
         let rest = (self.lexer.end - self.lexer.position) / 2 + JSONLimits.depthMax

@@ -97,7 +97,8 @@ struct ReceiverStatus: Sendable {
         json.member("software", connection.software)
         json.member("since", connection.since.milliseconds)
         json.member("streams", self.shared.streams.streamCount(of: connection))
-        json.member("last_batch", connection.lastBatchTime.map { Int($0.milliseconds) })
+        // One that came since the status was begun is no later than the status says it is.
+        json.member("last_batch", connection.lastBatchTime.map { Int(min($0, now).milliseconds) })
         json.member("last_heard", now.milliseconds - connection.silence.nanoseconds / 1_000_000)
         json.member("lines", connection.lineCount)
         json.member("lines_per_second", connection.linesPerSecond(at: now))

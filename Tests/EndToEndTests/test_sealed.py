@@ -135,7 +135,10 @@ class KillTests(SealedTest):
             _, errors = process.communicate(timeout=patience(60))
             if process.returncode == 0:
                 return number
-            self.assertEqual((process.returncode, errors), (-9, b""))
+            self.assertEqual(process.returncode, -9)
+            # A kill may fall into a rewrite of the cursor, and the next run says so.
+            for line in errors.splitlines():
+                self.assertIn(b"the checkpoint before the last rewrite is used", line)
         raise AssertionError("it never ended")
 
     def test_a_file_has_each_line_once(self):
