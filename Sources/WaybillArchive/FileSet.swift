@@ -49,7 +49,6 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         let path: String
         var byteCount: Int
         var file: FileID?
-        var lastUse = 0
         /// Whether its length is to be committed with the next checkpoint.
         var isDirty = false
         /// Whether it has bytes that are not durable.
@@ -69,7 +68,8 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     private var indexes: [String: Index] = [:]
     /// Slots in ``entries`` of released files.
     private var freeIndexes: [Index] = []
-    private var openIndexes: Set<Index> = []
+    /// The open files, and when each was last used.
+    private var lastUses: [Index: Int] = [:]
     private var dirtyIndexes: [Index] = []
     private var useCount = 0
     private var dirtyDirectories: Set<String> = []
@@ -109,7 +109,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     }
 
     deinit {
-        for index in self.openIndexes {
+        for index in self.lastUses.keys {
             if let file = self.entries[index.rawValue].file { self.files.close(file) }
         }
         if let rootFolder { self.files.close(rootFolder.file) }
@@ -170,9 +170,11 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
 
     private mutating func openFile(_ index: Index) throws(FileSystemError) -> FileID {
         self.useCount += 1
-        self.entries[index.rawValue].lastUse = self.useCount
-        if let file = self.entries[index.rawValue].file { return file }
-        if self.openIndexes.count >= self.openFileCountMax { try self.closeOldest() }
+        if let file = self.entries[index.rawValue].file {
+            self.lastUses[index] = self.useCount
+            return file
+        }
+        if self.lastUses.count >= self.openFileCountMax { try self.closeOldest() }
         let path = self.path(of: index)
         if self.entries[index.rawValue].isNew {
             let directory = Path.parent(of: path)
@@ -183,7 +185,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         if self.rootFolder == nil { try self.openRoot() }
         let file = try self.files.open(path, .append)
         self.entries[index.rawValue].file = file
-        self.openIndexes.insert(index)
+        self.lastUses[index] = self.useCount
         self.entries[index.rawValue].isWithRoot = try self.isWithRoot(self.files.status(file))
         return file
     }
@@ -208,13 +210,14 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func closeOldest() throws(FileSystemError) {
-        let oldest = self.openIndexes.min { self.entries[$0.rawValue].lastUse < self.entries[$1.rawValue].lastUse }
-        guard let oldest, let file = self.entries[oldest.rawValue].file else { return }
+        guard let oldest = self.lastUses.min(by: { $0.value < $1.value })?.key,
+            let file = self.entries[oldest.rawValue].file
+        else { return }
         // Once closed, it cannot be synced by the descriptor that wrote it, and an error would go unnoticed.
         try self.synchronize(oldest, file)
         self.files.close(file)
         self.entries[oldest.rawValue].file = nil
-        self.openIndexes.remove(oldest)
+        self.lastUses[oldest] = nil
     }
 
     // MARK: Syncing
@@ -268,7 +271,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         precondition(!self.entries[index.rawValue].isUnsynced, "the bytes of \(path) are not durable yet")
         if let file = self.entries[index.rawValue].file { self.files.close(file) }
         self.entries[index.rawValue].file = nil
-        self.openIndexes.remove(index)
+        self.lastUses[index] = nil
         self.freeIndexes.append(index)
     }
 
@@ -319,7 +322,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
             if self.entries[index.rawValue].isReleased {
                 if let file = self.entries[index.rawValue].file { self.files.close(file) }
                 self.entries[index.rawValue].file = nil
-                self.openIndexes.remove(index)
+                self.lastUses[index] = nil
                 self.indexes[self.entries[index.rawValue].path] = nil
                 self.freeIndexes.append(index)
             }
@@ -340,7 +343,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         from state: [String: String], roots: [String], isRebuilt: () throws(FileSystemError) -> Bool = { true },
         isKept: (_ path: String) throws(FileSystemError) -> Bool
     ) throws(FileSystemError) -> Recovery {
-        for index in self.openIndexes {
+        for index in self.lastUses.keys {
             if let file = self.entries[index.rawValue].file { self.files.close(file) }
         }
         // Errors that it was told of concern bytes that are written again.
@@ -349,7 +352,7 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         self.entries = []
         self.indexes = [:]
         self.freeIndexes = []
-        self.openIndexes = []
+        self.lastUses = [:]
         self.dirtyIndexes = []
         self.dirtyDirectories = []
         self.unsynced = []

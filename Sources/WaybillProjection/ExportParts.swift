@@ -171,6 +171,11 @@ struct PartSink: ExportSink, ~Copyable {
         return index
     }
 
+    /// The open part of a partition; `nil` if none is known.
+    func standing(of key: ExportDay) -> PartStanding? {
+        self.indexes[key].flatMap { self.partitions[$0].chunks.last?.part }
+    }
+
     mutating func index(of key: ExportDay) -> Int {
         if key == self.lastKey { return self.lastIndex }
         let index: Int

@@ -255,4 +255,17 @@ private struct Writer: ~Copyable {
         }
         #expect(disk.memory.openDescriptorCount == 0)
     }
+
+    @Test func `the file that was unused the longest is closed`() throws {
+        let disk = try Self.disk()
+        var writer = try Writer(disk, openFileCountMax: 3)
+        for name in ["a", "b", "c", "a", "d"] { try writer.perform(Writer.Write(path: "out/\(name)", bytes: [1, 2])) }
+        var opened: [String] = []
+        disk.setFaults { call in
+            if call.verb == .open { opened.append(call.path) }
+            return nil
+        }
+        for name in ["a", "c", "d", "b"] { try writer.perform(Writer.Write(path: "out/\(name)", bytes: [3])) }
+        #expect(opened == ["/data/out/b"])
+    }
 }
