@@ -206,6 +206,14 @@ def segment():
             ("a time of sending of no use", 17, "x")):
         batch(name, event(timestamp="2026-11-20T07:59:00.123Z", context={"library": {"name": library}}), event(),
               tail=f',"sentAt":{text(sent_at)}')
+    for name, time, sent_at in (
+            ("a flat battery: the clock is at 1970", "1970-01-01T00:04:00.000Z", "1970-01-01T00:05:00.000Z"),
+            ("a clock that is a hundred years ahead", 4_950_838_740_000, "2126-11-20T09:00:00Z"),
+            ("a clock at 1970 that was set before it sent", "1970-01-01T00:04:00.000Z", "2026-11-20T08:59:59Z"),
+            ("a clock at 1970 and no time of sending", "1970-01-01T00:04:00.000Z", "never"),
+            ("times before 1970 and after 9999", -1, "1970-01-01T00:05:00.000Z")):
+        batch(name, event(timestamp=time), event(timestamp=time, context={"library": {"name": "analytics-swift"}}), event(),
+              tail=f',"sentAt":{text(sent_at)}')
     batch("an event's own time of sending", event(timestamp="2026-11-20T07:00:00Z", sentAt="2026-11-20T08:00:00Z"),
           tail=',"sentAt":"2026-11-20T09:00:00Z"')
     batch("the original time before the other one", event(originalTimestamp="2026-11-20T07:00:00Z", timestamp="2026-11-20T08:00:00Z"))

@@ -77,10 +77,12 @@ final class Door: Sendable {
         of key: String, _ headers: HTTPHeaders, _ settings: DoorSettings
     ) throws(Refusal) -> DoorStanding {
         guard let standing = settings[key] else { throw Refusal(reason: .unknownKey) }
-        if let origin = headers.first(name: "origin"), !standing.key.allows(origin) {
-            throw Refusal(reason: .origin, standing: standing)
+        guard standing.key.hasOrigins else { return standing }
+        switch PageOrigin(headers) {
+        case .none: return standing
+        case .known(let origin) where standing.key.allows(origin): return standing
+        case .known, .hidden: throw Refusal(reason: .origin, standing: standing)
         }
-        return standing
     }
 
     /// Reads a request's events.
@@ -189,6 +191,35 @@ struct EventRate {
         }
         self.available -= Double(count)
         return nil
+    }
+}
+
+/// The page that a browser sends a request for.
+///
+/// An image has no `Origin`: then `Referer` names the page, and a browser that hides it says in `Sec-Fetch-Site` that there is
+/// one (Fetch Metadata, W3C Working Draft of 2021-07-20).
+enum PageOrigin: Equatable {
+    case known(String)
+    /// A page of another site that does not say which.
+    case hidden
+    /// No page: a program, or an address that someone typed.
+    case none
+
+    init(_ headers: HTTPHeaders) {
+        if let origin = headers.first(name: "origin") {
+            self = .known(origin)
+        } else if let referrer = headers.first(name: "referer"), let origin = Self.origin(of: referrer) {
+            self = .known(origin)
+        } else {
+            self = headers.first(name: "sec-fetch-site") == "cross-site" ? .hidden : .none
+        }
+    }
+
+    /// Scheme, host and port of a URL; `nil` if it has no host.
+    private static func origin(of url: String) -> String? {
+        guard let scheme = url.firstRange(of: "://") else { return nil }
+        let host = url[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        return host.isEmpty ? nil : String(url[..<host.endIndex])
     }
 }
 

@@ -298,7 +298,7 @@ final class DoorHandler: ChannelInboundHandler {
         case .script:
             self.write(
                 200, DoorScript.bytes, request.head, context,
-                [("Content-Type", "text/javascript"), ("Cache-Control", "max-age=3600")])
+                [("Content-Type", "text/javascript"), ("Cache-Control", "max-age=3600")] + DoorScript.forAnyPage)
         case .events(let dialect, let type):
             do throws(Door.Refusal) {
                 let reading = try self.door.read(
@@ -354,7 +354,7 @@ final class DoorHandler: ChannelInboundHandler {
             if dialect == .pixel {
                 return self.write(
                     200, DoorScript.pixel, head, context,
-                    [("Content-Type", "image/gif"), ("Cache-Control", "no-store")])
+                    [("Content-Type", "image/gif"), ("Cache-Control", "no-store")] + DoorScript.forAnyPage)
             }
             self.write(200, counts.text(for: dialect), head, context, standing: reading.standing)
         case .full, .failed:
@@ -449,7 +449,8 @@ final class DoorHandler: ChannelInboundHandler {
             // Beacons send credentials, for which a star is no answer.
             fields.add(name: "Access-Control-Allow-Origin", value: origin)
             fields.add(name: "Access-Control-Allow-Credentials", value: "true")
-            fields.add(name: "Vary", value: "Origin")
+            fields.add(name: "Access-Control-Expose-Headers", value: "Retry-After")
+            fields.replaceOrAdd(name: "Vary", value: "Origin")
         }
         self.phase = isLast ? .ending : .idle
         self.rest(settings, context)

@@ -2,6 +2,9 @@ internal import CWaybillScript
 
 /// What the door itself serves.
 enum DoorScript {
+    /// What a page under `Cross-Origin-Embedder-Policy` asks of what it loads from elsewhere, and that a cache may not give
+    /// the answer for one origin to another.
+    static let forAnyPage = [("Cross-Origin-Resource-Policy", "cross-origin"), ("Vary", "Origin")]
     /// A transparent GIF of one pixel.
     static let pixel: [UInt8] = [
         0x47, 0x49, 0x46, 0x38, 0x39, 0x61, 1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x21, 0xF9, 4, 1, 0, 0, 0, 0,

@@ -138,6 +138,9 @@ package struct DoorKey: Hashable, Sendable {
         self.eventRateMax = eventRateMax
     }
 
+    /// Whether only some pages may use the key.
+    package var hasOrigins: Bool { !self.origins.isEmpty }
+
     /// Whether a page of this origin may use the key.
     package func allows(_ origin: String) -> Bool {
         self.origins.isEmpty || self.origins.contains { Self.matches(origin, $0) }

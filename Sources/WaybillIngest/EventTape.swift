@@ -168,9 +168,9 @@ struct EventTape: ~Copyable {
         return depth
     }
 
-    /// A time: RFC 3339, or milliseconds since 1970.
+    /// A time by the sender's clock, which may show any: RFC 3339, or milliseconds since 1970.
     ///
-    /// - Throws: ``IngestFault/badTime`` if the member is there and is no time of this century.
+    /// - Throws: ``IngestFault/badTime`` if the member is there and is not a time.
     func time(_ name: StaticString, in object: Int?) throws(IngestFault) -> Int64? {
         guard let index = self.value(name, in: object), self.tape[index].kind != .null else { return nil }
         let bytes = self.tape.bytes(of: index)
@@ -180,7 +180,7 @@ struct EventTape: ~Copyable {
         case .number: time = Self.wholeNumber(bytes)
         case .null, .false, .true, .array, .object: time = nil
         }
-        guard let time, IngestLimits.times.contains(time) else { throw .badTime }
+        guard let time, IngestLimits.clocks.contains(time) else { throw .badTime }
         return time
     }
 

@@ -28,6 +28,8 @@ package enum IngestLimits {
     package static let eventCountMax = 20_000
     /// A correction of clocks that is smaller is noise of the network.
     package static let clockDifferenceMin: Int64 = 2_000
+    /// The times that a sender's clock may show, 1970-01-01 to 9999-12-31, milliseconds since 1970.
+    package static let clocks: ClosedRange<Int64> = 0...253_402_300_799_999
     /// The times that an archive has a day for, 2000-01-01 to 2099-12-31, milliseconds since 1970.
     package static let times: ClosedRange<Int64> = 946_684_800_000...4_102_444_799_999
     /// An event's name, a user's id, and how a browser names itself (`Protocol/event.schema.json`).

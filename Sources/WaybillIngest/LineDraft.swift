@@ -275,14 +275,23 @@ extension IngestContext {
     ///   - time: the sender's.
     ///   - sentAt: the sender's, when it sent; `nil`: unknown.
     ///   - isLate: whether `sentAt` may be long before the sending, so that only a clock that is ahead can be told.
-    /// - Throws: ``IngestFault/badTime`` where the time is none of this century once it is corrected.
+    ///
+    /// A clock that is at 1970 when it sends was so when the event happened. A time of sending that is not of this century says
+    /// nothing about an event whose time is.
+    ///
+    /// - Throws: ``IngestFault/badTime`` where the time is not of this century, once it is corrected.
     func corrected(
         _ time: Int64, sentAt: Int64?, isLate: Bool = false
     ) throws(IngestFault) -> (time: Int64, client: Int64?) {
-        guard let sentAt else { return (time, nil) }
-        let difference = self.receivedAt - sentAt
-        guard abs(difference) > IngestLimits.clockDifferenceMin, !isLate || difference < 0 else { return (time, nil) }
-        guard IngestLimits.times.contains(time + difference) else { throw .badTime }
-        return (time + difference, time)
+        let isOfThisCentury = IngestLimits.times.contains(time)
+        if let sentAt, !isOfThisCentury || IngestLimits.times.contains(sentAt) {
+            let difference = self.receivedAt - sentAt
+            if abs(difference) > IngestLimits.clockDifferenceMin, !isOfThisCentury || !isLate || difference < 0 {
+                guard IngestLimits.times.contains(time + difference) else { throw .badTime }
+                return (time + difference, time)
+            }
+        }
+        guard isOfThisCentury else { throw .badTime }
+        return (time, nil)
     }
 }

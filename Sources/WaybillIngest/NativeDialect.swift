@@ -42,6 +42,7 @@ struct NativeDialect {
             throw .badMember
         }
         let time = try tape.time("ts", in: 0) ?? self.context.receivedAt
+        guard IngestLimits.times.contains(time) else { throw .badTime }
         let id = self.context.id("id", in: 0, tape)
         let members = try Self.members(of: tape, kind: kind)
         let source = self.context.source

@@ -249,6 +249,19 @@ class RequestTests(DoorTest):
         body = json.dumps({"api_key": KEY, "batch": [{"event": "bought", "distinct_id": "u-1"}]})
         self.assertEqual(self.door.request("/batch", body.encode())[0], 403)
 
+    def test_an_image_of_another_page_stores_nothing(self):
+        self.door.process.kill()
+        self.door.configure(keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, origins: ['https://*.example.com']}}"])
+        self.door.start()
+        path = f"/v1/pixel.gif?key={KEY}&event=seen"
+        own, other = "https://www.example.com/cart?x=1", "https://example.org/"
+        cases = [({"Referer": own}, 200), ({"Referer": own, "Sec-Fetch-Site": "cross-site"}, 200), ({}, 200),
+                 ({"Referer": other}, 403), ({"Referer": other, "Sec-Fetch-Site": "cross-site"}, 403),
+                 ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Origin": "https://example.org", "Referer": own}, 403)]
+        for headers, expected in cases:
+            self.assertEqual(self.door.request(path, None, method="GET", headers=headers)[0], expected, headers)
+        self.assertEqual(len(self.door.lines()), sum(expected == 200 for _, expected in cases))
+
     def test_a_key_that_is_too_fast_is_asked_to_wait(self):
         statuses = set()
         for number in range(10):

@@ -5,7 +5,7 @@ import re
 
 from .ingest_json import DEPTH_MAX, Fault, NotJSON, Value, parse, unescaped
 from .ingest_lines import (
-    AGENT_MAX, Line, SESSION, USER_MAX, agent_of, derived_id, finished, id_of, id_text, joined, members_of,
+    AGENT_MAX, Line, SESSION, TIMES, USER_MAX, agent_of, derived_id, finished, id_of, id_text, joined, members_of,
     name_of, object_of, one_line, quoted, rfc3339, text_of, time_of, time_text, user_of)
 
 # Segment.
@@ -331,6 +331,8 @@ def native(data, context):
     if kind == b'"meta"' and not event.get("name").text.startswith("wb."):
         raise Fault("bad-member")
     time = time_of(event.get("ts"))
+    if time is not None and time not in TIMES:
+        raise Fault("bad-time")
     id = context.id(event.get("id"))
     members, seen = [(b'"kind"', kind), (b'"name"', name)], set()
     for key, value in event.members:

@@ -11,6 +11,8 @@ from .ingest_json import Fault, unescaped
 LINE_MAX, LINE_HEAD = 32 << 10, 160
 NAME_MAX, USER_MAX, AGENT_MAX = 255, 256, 512
 TIMES = range(946_684_800_000, 4_102_444_800_000)
+# What a sender's clock may show: 1970 to 9999.
+CLOCKS = range(253_402_300_800_000)
 
 RFC3339 = re.compile(
     rb"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):?([0-9]{2}))")
@@ -47,7 +49,7 @@ def time_of(value):
         time = whole(value.body) if time is None else time
     elif value.kind == "number":
         time = whole(value.raw)
-    if time is None or time not in TIMES:
+    if time is None or time not in CLOCKS:
         raise Fault("bad-time")
     return time
 
@@ -247,14 +249,12 @@ class Context:
 
     def corrected(self, time, sent_at, is_late=False):
         """An event's time, and the sender's where the two differ."""
-        if sent_at is None:
-            return time, None
-        ahead = self.received_at - sent_at
-        if abs(ahead) <= 2000 or (is_late and ahead > 0):
+        is_usual, ahead = time in TIMES, 0 if sent_at is None else self.received_at - sent_at
+        if is_usual and (sent_at is None or sent_at not in TIMES or abs(ahead) <= 2000 or (is_late and ahead > 0)):
             return time, None
         if time + ahead not in TIMES:
             raise Fault("bad-time")
-        return time + ahead, time
+        return (time + ahead, time) if abs(ahead) > 2000 else (time, None)
 
     def kept(self, address):
         return kept_address(self.source.addresses, address)

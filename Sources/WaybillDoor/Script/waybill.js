@@ -1,12 +1,26 @@
 (function (w, d, n) {
   'use strict';
-  var script = d.currentScript || {}, o = script.dataset || {}, early = w.waybill || [];
-  var host = o.host || (script.src || '').replace(/\/waybill\.js.*$/, ''), key = o.key;
-  var memory = {}, sent = {}, wait = 0, room = 0, count = 0, soon, timer, may = o.consent !== 'required', P = 'waybill.';
-  // Storage may be full, or forbidden: then memory has to do.
-  function get(k) { try { return w.localStorage.getItem(P + k); } catch (e) { return null; } }
-  function put(k, v) { try { w.localStorage.setItem(P + k, v); return 1; } catch (e) { return 0; } }
-  function cut(k) { try { w.localStorage.removeItem(P + k); } catch (e) { } }
+  // A module has no `currentScript`.
+  var script = d.currentScript || d.querySelector('script[type=module][data-key]') || {}, o = script.dataset || {}, early = w.waybill || [];
+  // A second tag changes nothing, and one without a key leaves the calls to the one that has it.
+  if (early.track) return;
+  if (!o.key) return warn('its tag has no data-key');
+  // Its folder, whatever its name.
+  var host = o.host || script.src.replace(/\/[^\/?#]*([?#].*)?$/, ''), key = o.key;
+  var memory = {}, kept = {}, sent = {}, wait = 0, room = 0, count = 0, soon, timer, may = o.consent !== 'required', P = 'waybill.';
+  if (o.gpc === 'respect' && (n.globalPrivacyControl || n.doNotTrack === '1')) may = false;
+  function warn(text) { if (w.console) w.console.warn('waybill.js: ' + text); }
+  // A call never throws into its page; one that fails costs itself.
+  function safe(call) {
+    return function () {
+      try { return call.apply(this, arguments); } catch (e) { if (!api.failed++) warn(e); }
+    };
+  }
+  // Storage may be full, or forbidden: then memory has to do, and what it has counts.
+  function get(k) { try { return k in kept ? kept[k] : w.localStorage.getItem(P + k); } catch (e) { return null; } }
+  function set(k, v) { try { w.localStorage.setItem(P + k, v); return 1; } catch (e) { return 0; } }
+  function put(k, v) { if (set(k, v)) delete kept[k]; else kept[k] = v; }
+  function cut(k) { delete kept[k]; try { w.localStorage.removeItem(P + k); } catch (e) { } }
   function read(k) { return memory[k] || get('e.' + k) || ''; }
   function gone(k) { cut('e.' + k); delete memory[k]; delete sent[k]; }
   function id() {
@@ -30,8 +44,12 @@
     }
     return anon;
   }
+  // `#/cart` is a page of its own, `#reviews` a place on one.
+  function hash() { return /^#[!\/]/.test(w.location.hash) ? w.location.hash : ''; }
+  function route() { return w.location.pathname + w.location.search + hash(); }
+  var last, here, from = d.referrer;
   function page() {
-    return { path: w.location.pathname, url: w.location.href.split('#')[0], title: d.title, referrer: d.referrer, search: w.location.search };
+    return { path: w.location.pathname, url: w.location.href.split('#')[0] + hash(), title: d.title, referrer: from, search: w.location.search };
   }
   function add(type, event) {
     if (!may || !key) return;
@@ -42,7 +60,7 @@
     event.context = { page: page(), locale: n.language, userAgent: n.userAgent, library: { name: 'waybill.js' } };
     // One entry an event: tabs share the storage and do not overwrite each other.
     var k = event.messageId, s = JSON.stringify(event);
-    if (!put('e.' + k, s)) memory[k] = s;
+    if (!set('e.' + k, s)) memory[k] = s;
     if ((room -= weight(s)) < 0) waiting();
     // Events without a pause do not put it off, and while requests fail they do not hurry it.
     if (!soon && !wait) plan(200, 1);
@@ -110,15 +128,15 @@
     while ((part = batch(list = list.filter(function (k) { return !sent[k]; }))).length && n.sendBeacon && n.sendBeacon(host + '/v1/b', body(part)))
       part.forEach(function (e) { sent[e[0]] = 1; });
   }
-  var last;
   function view(name, properties) {
     if (!may) return;
+    if (last !== undefined && last !== route()) from = here;
     var p = page(), k;
+    last = route(); here = p.url;
     for (k in properties) p[k] = properties[k];
-    last = w.location.pathname + w.location.search;
     add('page', { name: typeof name === 'string' ? name : undefined, properties: p });
   }
-  function moved() { if (o.pages !== 'manual' && w.location.pathname + w.location.search !== last) view(); }
+  function moved() { if (o.pages !== 'manual' && route() !== last) view(); }
   var api = w.waybill = {
     track: function (event, properties) { add('track', { event: event, properties: properties || {} }); },
     identify: function (user, traits) { if (may && user) put('user', user); add('identify', { userId: user, traits: traits || {} }); },
@@ -133,14 +151,19 @@
       if (o.cookie !== undefined) d.cookie = 'waybill=;path=/;max-age=0' + (o.cookie ? ';domain=' + o.cookie : '');
     },
     flush: flush,
-    dropped: 0,
-    push: function (call) { api[call[0]].apply(api, call.slice(1)); }
+    push: function (call) { api[call[0]].apply(api, [].slice.call(call, 1)); }
   };
+  Object.keys(api).forEach(function (name) { api[name] = safe(api[name]); });
+  moved = safe(moved);
+  api.dropped = api.failed = 0;
   ['pushState', 'replaceState'].forEach(function (name) {
     var was = w.history[name];
     w.history[name] = function () { var r = was.apply(this, arguments); setTimeout(moved); return r; };
   });
   w.addEventListener('popstate', moved);
+  w.addEventListener('hashchange', moved);
+  // A page that comes back as it was is seen again.
+  w.addEventListener('pageshow', function (e) { if (e.persisted && o.pages !== 'manual') api.page(); });
   // Another tab has written: the next event counts what is there.
   w.addEventListener('storage', function () { room = 0; });
   w.addEventListener('online', function () { wait = 0; plan(0); });
