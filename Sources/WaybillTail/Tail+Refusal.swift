@@ -26,11 +26,27 @@ extension Tail {
             let folder = try self.files.open(base.isEmpty ? "." : base, .read)
             defer { self.files.close(folder) }
             let rest = base.isEmpty ? path : String(Substring(path.utf8.dropFirst(Path.join(base, "").utf8.count)))
-            return try self.files.open(rest, in: folder)
+            return try self.withoutForeignNames(try self.files.open(rest, in: folder), path)
         } catch  where error.errno == Errno.link {
             self.refuse(path, .link)
             return nil
         }
+    }
+
+    /// Closes a log that has another name and belongs to another user than its folder.
+    private mutating func withoutForeignNames(_ file: FileID, _ path: String) throws(FileSystemError) -> FileID? {
+        do throws(FileSystemError) {
+            let status = try self.files.status(file)
+            guard status.linkCount > 1, let folder = try self.files.status(at: Path.parent(of: path)),
+                let refusal = FileRefusal(ofLog: status, in: folder)
+            else { return file }
+            self.refuse(path, refusal)
+        } catch {
+            self.files.close(file)
+            throw error
+        }
+        self.files.close(file)
+        return nil
     }
 
     private mutating func openSegment(_ path: String) throws(FileSystemError) -> FileID? {

@@ -63,6 +63,30 @@ struct TailRefusalTests {
         #expect(files.names(in: "/spool").count == 3)
     }
 
+    @Test func `a log with a second name is refused if it is not its folder's, and a backup of one changes nothing`()
+        throws
+    {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        files.memory.own("/log", by: 1000, permissions: 0o755)
+        files.memory.own("/log/a.log", by: 1000, permissions: 0o600)
+        bench.settle()
+        // A backup: the log's owner gives it another name.
+        files.memory.hardLink("/backup/a.log", to: "/log/a.log")
+        files.append("/log/a.log", "two\n")
+        files.place("/root/secret", Array("secret\n".utf8))
+        files.memory.hardLink("/log/b.log", to: "/root/secret")
+        bench.settle()
+        #expect(bench.texts == ["one\ntwo\n"])
+        #expect(refusals(bench) == ["/log/b.log hardLink"])
+        #expect(readCount(of: "/root/secret") == 0)
+        // A group's folder: its members' logs may have names.
+        files.memory.own("/log", by: 1000, 50, permissions: 0o2770)
+        files.memory.own("/root/secret", by: 3, 50, permissions: 0o640)
+        bench.settle()
+        #expect(bench.texts == ["one\ntwo\n", "secret\n"])
+    }
+
     @Test func `a segment of another user waits until its owner is the folder's`() throws {
         let bench = try TailBench(files)
         files.append(path(1), "one\n")
