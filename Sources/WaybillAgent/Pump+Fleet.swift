@@ -7,8 +7,12 @@ extension Pump where Hints: ~Copyable {
     /// The receivers in the order in which they are tried: the configured one, or the fleet's.
     var receiversInOrder: [NetworkAddress] {
         guard self.tail.fleet != nil else { return self.configuration.receivers }
-        return Rendezvous.order(
+        var order = Rendezvous.order(
             self.configuration.receivers, of: self.configuration.name.description, by: \.description)
+        if let first = self.tail.addressToAskFirst, let index = order.firstIndex(where: { $0.description == first }) {
+            order.insert(order.remove(at: index), at: 0)
+        }
+        return order
     }
 
     /// The next attempt begins with the first receiver again; the connection has an age.

@@ -29,6 +29,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var storeBudget = DayBudget()
     private var streams: StreamQuota
     private var delays: LineDelays
+    private var changes: StreamChanges
     /// Requests not taken yet, in order, from ``next`` on.
     private var requests: [CommitRequest] = []
     private var next = 0
@@ -46,8 +47,9 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     package init(
         journal: consuming Journal<Files>, feed: JournalFeed, budget: AdmissionBudget, retirement: JournalRetirement,
         conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry,
-        quotas: AccountQuotas = AccountQuotas()
+        quotas: AccountQuotas = AccountQuotas(), membership: FleetMembership? = nil
     ) {
+        self.changes = StreamChanges(membership)
         self.journal = journal
         self.feed = feed
         self.budget = budget
@@ -110,7 +112,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             guard self.isOwner(connection, of: description, number, denying: "SEAL") else { return }
             switch self.journal.stage(.seal(length: length), of: description) {
             case .staged, .alreadyHeld:
-                self.group.staged(description.name)
+                self.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, at: length, self.journal.proof(of: description.name)))
                 if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
@@ -148,7 +150,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         do throws(FileSystemError) {
             if let resting = try self.journal.restingStanding(of: description) {
                 return self.group.reply(
-                    to: connection, .opened(number, at: resting.durable, resting.proof, isSealed: true))
+                    to: connection,
+                    .opened(
+                        number, at: resting.durable, resting.proof, isSealed: true,
+                        isChanged: self.changes.contains(name)))
             }
             switch try self.journal.inheritance(of: description, tenancy) {
             case .none: break
@@ -157,7 +162,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 return self.group.reply(to: connection, .openRefused(number, at: position, .prove, text: text))
             case .from(let former):
                 self.journal.adopt(former, as: description)
-                self.group.staged(name)
+                self.staged(name)
                 self.telemetry.adopted(former, as: description, by: connection)
             }
         } catch {
@@ -183,7 +188,14 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.telemetry.opened(description, at: self.journal.position(of: name), by: connection)
         self.group.reply(
             to: connection,
-            .opened(number, at: self.journal.position(of: name), self.journal.proof(of: name), isSealed: isSealed))
+            .opened(
+                number, at: self.journal.position(of: name), self.journal.proof(of: name), isSealed: isSealed,
+                isChanged: self.changes.contains(name)))
+    }
+
+    private mutating func staged(_ name: StreamName) {
+        self.group.staged(name)
+        self.changes.note(name)
     }
 
     private mutating func store(
@@ -212,6 +224,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             if raw.bytes.last != 0x0A { self.owners.end(name) }
             self.group.add(
                 description: description, header: header, raw: raw, from: tenant.account, by: connection)
+            self.changes.note(name)
             self.countBegun(description, at: header.offset)
         }
         self.group.settle(connection, number, result, end: header.end)
@@ -241,7 +254,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         let result = self.journal.stage(.skip(range), of: description)
         if result == .staged {
-            self.group.staged(name)
+            self.staged(name)
             if range.reason == .tornTail { self.owners.end(name) }
             self.countBegun(description, at: range.offset)
             self.telemetry.skipped(

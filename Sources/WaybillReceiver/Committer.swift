@@ -34,7 +34,8 @@ extension CommitRequest {
 
 /// What the committer answers.
 enum Reply: Sendable {
-    case opened(StreamNumber, at: StreamOffset, StreamProof, isSealed: Bool)
+    /// Whether this process has changed the stream: if not, what it has is as old as the process before.
+    case opened(StreamNumber, at: StreamOffset, StreamProof, isSealed: Bool, isChanged: Bool)
     case durable(StreamNumber, upTo: StreamOffset)
     case sealed(StreamNumber, at: StreamOffset, StreamProof)
     case openRefused(StreamNumber, at: StreamOffset, ErrorCode, text: String)

@@ -49,23 +49,30 @@ extension ConnectionHandler {
     }
 
     /// Handles an `OPEN` that was answered: what the stream has is owed `STORED`, or `SEALED`.
+    ///
+    /// What a stream has that this process has not changed was durable before it began: in a fleet that is new, the store
+    /// counts from there, and `STORED` goes with the first `AT`.
     func opened(
-        _ number: StreamNumber, at offset: StreamOffset, _ proof: StreamProof, isSealed: Bool, end: UInt64
+        _ number: StreamNumber, at offset: StreamOffset, _ proof: StreamProof, isSealed: Bool, isChanged: Bool,
+        end: UInt64
     ) -> [Message] {
         guard let membership = self.shared.membership else {
             return self.session.opened(number, at: offset, proof, isSealed: isSealed, end: end)
         }
         if let claim = self.storedClaims[number], claim.from <= offset { self.storedClaims[number] = nil }
-        guard end > UInt64(membership.stored.rawValue) else {
+        let durableAt = isChanged ? end : membership.formerEnd.map { UInt64($0.rawValue) } ?? end
+        guard durableAt > UInt64(membership.stored.rawValue) else {
             let messages = self.session.opened(number, at: offset, proof, isSealed: isSealed, end: end)
             guard !isSealed, offset > StreamOffset(0) else { return messages }
             return messages + self.session.stored(number, upTo: offset)
         }
         guard isSealed else {
-            if offset > StreamOffset(0) { self.debts.owe(StorageDebts.Debt(end: end, offset: offset), of: number) }
+            if offset > StreamOffset(0) {
+                self.debts.owe(StorageDebts.Debt(end: durableAt, offset: offset), of: number)
+            }
             return self.session.opened(number, at: offset, proof, isSealed: false, end: end)
         }
-        self.debts.owe(StorageDebts.Debt(end: end, offset: offset, seal: proof), of: number)
+        self.debts.owe(StorageDebts.Debt(end: durableAt, offset: offset, seal: proof), of: number)
         return self.session.openedUnstored(number, at: offset, proof, end: end)
     }
 

@@ -285,8 +285,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
         for reply in replies {
             let messages =
                 switch reply {
-                case .opened(let number, let offset, let proof, let isSealed):
-                    self.opened(number, at: offset, proof, isSealed: isSealed, end: end)
+                case .opened(let number, let offset, let proof, let isSealed, let isChanged):
+                    self.opened(number, at: offset, proof, isSealed: isSealed, isChanged: isChanged, end: end)
                 case .durable(let number, let offset): self.durable(number, upTo: offset, end: end, context)
                 case .sealed(let number, let offset, let proof): self.sealed(number, at: offset, proof, end: end)
                 case .openRefused(let number, let offset, let code, let text):

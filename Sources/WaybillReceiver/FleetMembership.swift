@@ -19,6 +19,8 @@ package final class FleetMembership: Sendable {
     /// The fleet's id: 32 lower-case hexadecimal digits.
     package let fleet: String
     private let position: Atomic<Int>
+    /// The journal's end before and after this process began.
+    private let beginning = Lock((before: JournalPosition(0), after: JournalPosition(0)))
     private let waiting = Lock<[ObjectIdentifier: Waiting]>([:])
 
     package init(fleet: String, stored: JournalPosition = JournalPosition(0)) {
@@ -29,6 +31,17 @@ package final class FleetMembership: Sendable {
 
     /// Everything of the journal before this position is in the store.
     package var stored: JournalPosition { JournalPosition(self.position.load(ordering: .acquiring)) }
+
+    /// Notes where this process began to write.
+    package func begins(after before: JournalPosition, at after: JournalPosition) {
+        self.beginning.withLock { $0 = (before, after) }
+    }
+
+    /// Where streams stand in the journal that this process has not changed, while it matters: until the store has more
+    /// than the process before left.
+    var formerEnd: JournalPosition? {
+        self.beginning.withLock { $0.after > self.stored ? $0.before : nil }
+    }
 
     /// Everything of the journal before `position` is in the store; positions never go back.
     ///

@@ -26,6 +26,8 @@ struct KnownReceivers {
         var end: UInt64
         /// When it was last met, counted in meetings.
         var lastMeeting: Int
+        /// Whether it belongs to the fleet, and has said what that has of everything that it held before.
+        var isOfFleet = false
     }
 
     static let countMax = 8
@@ -58,6 +60,31 @@ struct KnownReceivers {
         self.current = entries.max { $0.lastMeeting < $1.lastMeeting }?.ordinal
         // An ordinal that offsets still name must not be given to another receiver.
         self.nextOrdinal = (entries.map(\.ordinal) + usedOrdinals).reduce(0, max) + 1
+    }
+
+    /// Notes whether the present receiver belongs to the fleet, and has said what that has of everything that it held.
+    mutating func settle(ofFleet isOfFleet: Bool) {
+        guard let current, let index = self.entries.firstIndex(where: { $0.ordinal == current }),
+            self.entries[index].isOfFleet != isOfFleet
+        else { return }
+        self.entries[index].isOfFleet = isOfFleet
+        self.changed.insert(current)
+    }
+
+    /// No receiver has said what another fleet has.
+    mutating func leaveFleet() {
+        for index in self.entries.indices where self.entries[index].isOfFleet {
+            self.entries[index].isOfFleet = false
+            self.changed.insert(self.entries[index].ordinal)
+        }
+    }
+
+    /// Receivers that may hold something from before there was a fleet, the one that was met last first; of those that were
+    /// met at one address only the last.
+    var aloneBefore: [Entry] {
+        let entries = self.entries.sorted { $0.lastMeeting > $1.lastMeeting }
+        var addresses: Set<String> = []
+        return entries.filter { addresses.insert($0.address).inserted && !$0.isOfFleet }
     }
 
     mutating func meet(_ identity: ReceiverIdentity, at address: String) -> ReceiverMeeting {
@@ -125,6 +152,7 @@ extension KnownReceivers.Entry {
     var text: String {
         "v=1 address=\(PercentText.encode(self.address)) incarnation=\(self.incarnation.text)"
             + " start=\(Hexadecimal.text(self.start, digitCount: 16)) end=\(self.end) met=\(self.lastMeeting)"
+            + (self.isOfFleet ? " fleet=1" : "")
     }
 
     /// Parses an entry; `nil` if a field is missing or out of range.
@@ -138,6 +166,6 @@ extension KnownReceivers.Entry {
         else { return nil }
         self.init(
             ordinal: ordinal, address: address, incarnation: incarnation, start: start, end: UInt64(end),
-            lastMeeting: meeting)
+            lastMeeting: meeting, isOfFleet: fields["fleet"] == "1")
     }
 }

@@ -64,6 +64,8 @@ struct RememberedFleet {
     var claims: [StreamKey: Int] = [:]
     /// Streams of which the present receiver holds more than it has said to be stored.
     var awaited: Set<StreamKey> = []
+    /// Files of which the present receiver held something before it belonged to the fleet, and has not said what that has.
+    var unsaid: Set<StreamKey> = []
 
     /// - Parameter usedOrdinals: those that offsets in the registry name; none is given to another fleet.
     mutating func restore(_ text: String?, usedOrdinals: some Sequence<Int>) {
@@ -87,6 +89,7 @@ struct RememberedFleet {
     mutating func meet(_ receiver: String, of fleet: String?) -> Bool {
         self.claims = [:]
         self.awaited = []
+        self.unsaid = []
         self.receiver = fleet == nil ? nil : receiver
         guard let fleet, fleet != self.id else { return false }
         self.id = fleet
@@ -108,6 +111,7 @@ struct RememberedFleet {
         self.undurable.remove(key)
         self.claims[key] = nil
         self.awaited.remove(key)
+        self.unsaid.remove(key)
     }
 
     /// Adds to an entry of the registry what is remembered of its file.

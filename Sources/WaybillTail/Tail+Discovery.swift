@@ -30,6 +30,7 @@ extension Tail {
         self.retryFaulty(now)
         self.settleLost(&lost, now)
         self.adoptRemembered(now)
+        self.settleIfSaid()
         self.settleLeft(now)
         self.settleReleased()
         self.probeSegments(now)

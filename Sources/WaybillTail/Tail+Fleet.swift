@@ -24,7 +24,7 @@ extension Tail {
             self.rememberedFleet.offsets[key] = stored
         }
         self.number(key)
-        _ = self.restInFleet(key)
+        if !self.restInFleet(key) { self.askBeforeFleet(key) }
     }
 
     /// Prepares a file of which the present receiver is not known to hold anything: one that is stored to its end, and
@@ -56,6 +56,49 @@ extension Tail {
     private func isAsked(_ key: StreamKey, as stored: StoredOffset) -> Bool {
         let file = self.table[key]
         return (file.walk?.asked ?? file.streamIncarnation) == stored.incarnation
+    }
+
+    /// Where a receiver was met that holds something from before there was a fleet, and has not said what that has of it: at
+    /// another one, all of that would be shipped again.
+    package var addressToAskFirst: String? {
+        let receivers = self.receivers.aloneBefore.map { (ordinal: $0.ordinal, address: $0.address) }
+        guard self.fleet != nil, !receivers.isEmpty else { return nil }
+        var holders: Set<Int> = []
+        for key in self.table.keys where self.rememberedFleet.offsets[key] == nil {
+            let file = self.table[key]
+            if let held = file.held { holders.insert(held.receiver) }
+            for other in file.others { holders.insert(other.receiver) }
+        }
+        for entry in self.unfoundBeforeFleet { holders.formUnion(entry.held.map(\.receiver)) }
+        return receivers.first { holders.contains($0.ordinal) }?.address
+    }
+
+    /// Asks a receiver that joined the fleet about a file of which it holds something, even if there is no more to send.
+    mutating func askBeforeFleet(_ key: StreamKey) {
+        guard self.isInFleet, let ordinal = self.receivers.current, self.receivers[ordinal]?.isOfFleet == false,
+            self.rememberedFleet.offsets[key] == nil, self.table[key].receiver == ordinal, self.table[key].acked > 0,
+            self.table[key].reach != .gone
+        else { return }
+        self.rememberedFleet.unsaid.insert(key)
+        self.table[key].isAsking = true
+        self.enqueue(key)
+    }
+
+    /// Remembers that the present receiver has said what its fleet has, once it has of everything.
+    mutating func settleIfSaid() {
+        guard self.isInFleet else { return }
+        let current = self.receivers.current
+        let isUnfound = self.unfoundBeforeFleet.contains { $0.held.contains { $0.receiver == current } }
+        if self.rememberedFleet.unsaid.isEmpty, !isUnfound { self.receivers.settle(ofFleet: true) }
+    }
+
+    /// Entries of the registry whose files were not found again since the start, and of which no fleet has said anything.
+    private var unfoundBeforeFleet: [RegistryEntry] {
+        let entries = Array(self.remembered.values.joined()) + Array(self.rememberedSegments.values)
+        return entries.filter { entry in
+            entry.state == .open && entry.stored == nil && !self.isFrozen(entry)
+                && self.sources.contains { $0.name == entry.source }
+        }
     }
 
     /// What `OPEN` says about bytes that the fleet has, and that the present receiver is not known to hold.
@@ -123,6 +166,7 @@ extension Tail {
     /// - Returns: how many bytes the fleet was not known to have.
     @discardableResult
     package mutating func stored(_ stream: StreamKey, upTo offset: Int) -> Int {
+        if self.rememberedFleet.unsaid.remove(stream) != nil { self.settleIfSaid() }
         guard let by = self.rememberedFleet.receiver, self.table.contains(stream) else { return 0 }
         let file = self.table[stream]
         if offset >= file.acked { self.rememberedFleet.awaited.remove(stream) }

@@ -23,13 +23,17 @@ extension Tail {
             self.tellMissing(at: identity, formerOrdinals, except: returned, now)
         }
         let ordinal = self.receivers.current
+        if isOtherFleet { self.receivers.leaveFleet() }
         for key in self.table.keys {
             if ordinal != before { self.switchReceiver(key) }
             self.leaveNumber(key)
             self.number(key)
             self.table[key].walkCount = 0
             if case .sealed = self.table[key].phase { continue }
-            guard self.table[key].receiver == 0 else { continue }
+            guard self.table[key].receiver == 0 else {
+                self.askBeforeFleet(key)
+                continue
+            }
             if self.table[key].reach == .gone {
                 self.forgetUnheld(key)
             } else if !self.restInFleet(key) {
@@ -37,6 +41,8 @@ extension Tail {
                 self.enqueue(key)
             }
         }
+        if !self.isInFleet { self.receivers.settle(ofFleet: false) }
+        self.settleIfSaid()
         if meeting != .known || isOtherFleet { try self.checkpoint(now) }
         return meeting
     }

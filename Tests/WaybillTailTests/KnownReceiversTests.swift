@@ -78,6 +78,10 @@ struct KnownReceiversTests {
         _ = receivers.meet(try identity(0xA0), at: "collect.example.com:4390")
         let entry = try #require(receivers[1])
         #expect(KnownReceivers.Entry(entry.text, key: "@1") == entry)
+        receivers.settle(ofFleet: true)
+        let settled = try #require(receivers[1])
+        #expect(settled.text == entry.text + " fleet=1")
+        #expect(KnownReceivers.Entry(settled.text, key: "@1") == settled)
         let text = entry.text
         for bad in [
             "", text.replacing("v=1", with: "v=2"), text.replacing(" end=100", with: ""),

@@ -34,6 +34,40 @@ struct TailFleetTests {
         return (bench, id)
     }
 
+    // MARK: Receivers that stood alone
+
+    @Test func `a receiver that stood alone is asked first, and about files with no more to send`() throws {
+        let bench = try TailBench(files)
+        files.append(log, "one\ntwo\n")
+        bench.run()
+        let id = try logID(bench)
+        #expect(bench.withTail { $0.addressToAskFirst } == nil, "there is no fleet")
+        let questionCount = bench.questionCount
+        // The agent hears of the fleet, and ends before anything more was said.
+        bench.receiver.fleet = Self.fleet
+        bench.loseConnection()
+        #expect(try bench.meet() == .known)
+        #expect(bench.withTail { $0.addressToAskFirst } == bench.receiver.address)
+        try bench.restart()
+        #expect(bench.withTail { $0.addressToAskFirst } == bench.receiver.address)
+        #expect(try bench.meet() == .known)
+        bench.run()
+        #expect(bench.questionCount == questionCount + 1)
+        bench.store(id, upTo: 8)
+        #expect(bench.withTail { $0.addressToAskFirst } == nil)
+        // Another one gets what comes after that.
+        files.append(log, "three\n")
+        var second = store("second")
+        bench.exchange(with: &second)
+        bench.run()
+        #expect(bench.skipped == [id: ["0+8 elsewhere"]])
+        #expect(bench.received[id] == Array("one\ntwo\nthree\n".utf8))
+        bench.exchange(with: &second)
+        let before = bench.questionCount
+        bench.run()
+        #expect(bench.questionCount == before, "nothing is asked twice")
+    }
+
     // MARK: Failover
 
     @Test func `another receiver gets what is not stored, and not what was acknowledged`() throws {
