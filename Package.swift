@@ -426,8 +426,8 @@ let package = Package(
             [
                 "WaybillReceiver", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet",
                 "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillReplay", "WaybillServerTestSupport", "WaybillStore", "WaybillSystem",
-                "WaybillTestSupport",
+                "WaybillProtocol", "WaybillReplay", "WaybillServerTestSupport", "WaybillSimulation", "WaybillStore",
+                "WaybillSystem", "WaybillTestSupport",
                 "WaybillTesting",
                 "WaybillTLS", logging, nio,
             ]),

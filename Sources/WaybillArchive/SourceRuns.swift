@@ -14,11 +14,14 @@ package struct SourceRun: Hashable, Sendable {
     package let emptyLineCount: Int
     /// Bytes of the stream whose lines were erased: they are counted, and not in the file.
     package let erasedByteCount: Int
+    /// Whether its lines are not read, because reading them ended the program.
+    package let isPoison: Bool
 
     package init(
         description: StreamDescription, offset: StreamOffset, receivedAt: WallTime, range: Range<Int>, lineCount: Int,
-        emptyLineCount: Int = 0, erasedByteCount: Int = 0
+        emptyLineCount: Int = 0, erasedByteCount: Int = 0, isPoison: Bool = false
     ) {
+        self.isPoison = isPoison
         self.description = description
         self.offset = offset
         self.receivedAt = receivedAt
@@ -37,6 +40,15 @@ package struct SourceRun: Hashable, Sendable {
     /// Where the last line ends in its stream.
     package var end: StreamOffset { self.offset.advanced(by: self.streamByteCount) }
 
+    /// What its line begins with.
+    package enum Word: String, CaseIterable, Sendable {
+        case from = "FROM"
+        case erased = "ERASED"
+        case poison = "POISON"
+    }
+
+    package var word: Word { self.erasedByteCount > 0 ? .erased : self.isPoison ? .poison : .from }
+
     /// Whether this run may be of the same batch as the one before it in its file: their lines are not adjacent in the
     /// stream, because other files have the ones between them.
     package func continues(_ last: SourceRun) -> Bool {
@@ -44,26 +56,32 @@ package struct SourceRun: Hashable, Sendable {
     }
 }
 
-/// The numbers of a line `FROM n offset received start length lines [ empty ]`, or of `ERASED n offset received start
-/// length lines`.
+/// The numbers of a line `FROM n offset received start length lines [ empty ]`, or of an `ERASED` or `POISON` line with six
+/// of them.
 ///
 /// Read without text: a file whose lines alternate between partitions has a run for each line.
 private struct FieldsOfRun {
     /// Six or seven.
     private(set) var numbers: [Int] = []
-    let isErased: Bool
+    private let word: SourceRun.Word
+    var isErased: Bool { self.word == .erased }
+    var isPoison: Bool { self.word == .poison }
 
     /// `nil` if the line is not one.
     init?(_ line: [UInt8]) {
-        self.isErased = line.starts(with: "ERASED ".utf8)
-        guard self.isErased || line.starts(with: "FROM ".utf8) else { return nil }
+        guard let word = SourceRun.Word.allCases.first(where: { line.starts(with: "\($0.rawValue) ".utf8) }) else {
+            return nil
+        }
+        self.word = word
         self.numbers.reserveCapacity(7)
-        for field in line.dropFirst(self.isErased ? 7 : 5).split(separator: 0x20, omittingEmptySubsequences: false) {
+        for field in line.dropFirst(word.rawValue.utf8.count + 1)
+            .split(separator: 0x20, omittingEmptySubsequences: false)
+        {
             guard let number = Self.number(field), self.numbers.count < 7 else { return nil }
             self.numbers.append(number)
         }
         guard (6...7).contains(self.numbers.count), self.numbers.count == 6 || self.numbers[6] <= self.numbers[5],
-            !self.isErased || (self.numbers.count == 6 && self.numbers[4] > 0)
+            word == .from || self.numbers.count == 6, word != .erased || self.numbers[4] > 0
         else { return nil }
     }
 
@@ -143,7 +161,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
                     ?? .damaged(line.range, "the stream's description cannot be read"))
             return
         }
-        self.queue.append(.damaged(line.range, "the line is neither OPEN, FROM nor ERASED"))
+        self.queue.append(.damaged(line.range, "the line is neither OPEN, FROM, ERASED nor POISON"))
     }
 
     private mutating func take(_ fields: FieldsOfRun, _ line: LineReader<Files>.Line) {
@@ -156,7 +174,8 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
             description: description, offset: StreamOffset(UInt64(numbers[1])),
             receivedAt: WallTime(milliseconds: Int64(numbers[2])),
             range: numbers[3]..<(numbers[3] + (fields.isErased ? 0 : numbers[4])), lineCount: numbers[5],
-            emptyLineCount: numbers.count == 7 ? numbers[6] : 0, erasedByteCount: fields.isErased ? numbers[4] : 0)
+            emptyLineCount: numbers.count == 7 ? numbers[6] : 0, erasedByteCount: fields.isErased ? numbers[4] : 0,
+            isPoison: fields.isPoison)
         self.take(run, line.range)
     }
 

@@ -116,6 +116,7 @@ struct DevOptions: ParsableArguments {
         configuration.audit = nil
         configuration.metrics = NetworkAddress(host: "127.0.0.1", port: 0)
         configuration.programDate = ClockCommand.programDate
+        configuration.programVersion = packageVersion
     }
 
     /// A receiver's failure, with the options that this command has.

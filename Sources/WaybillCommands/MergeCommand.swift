@@ -101,6 +101,7 @@ struct MergeCommand: AsyncParsableCommand {
         receiver.statusToken = try OptionReader.statusToken(receiver.statusTokenFile)
         receiver.software = OptionReader.software
         receiver.programDate = ClockCommand.programDate
+        receiver.programVersion = packageVersion
         return (section, receiver)
     }
 

@@ -182,6 +182,7 @@ struct ReceiverCommand: AsyncParsableCommand {
         if configuration.agents == nil { configuration.token = try OptionReader.receiverToken }
         if let insecurity = configuration.insecurity { throw ValidationError(insecurity) }
         configuration.programDate = ClockCommand.programDate
+        configuration.programVersion = packageVersion
         return configuration
     }
 }

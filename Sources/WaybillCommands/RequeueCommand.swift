@@ -35,15 +35,36 @@ struct RequeueCommand: ParsableCommand {
     @Option(help: "Only with this reason; may be given several times.")
     var reason: [String] = []
 
+    @Option(
+        name: .customLong("after-version"),
+        help: "Take lines that ended the program (poison), too, if all of them ended a version before this one.")
+    var afterVersion: String?
+
     func validate() throws {
         _ = try self.selection()
+        if try self.poison() == .kept, self.reason.contains(QuarantineReason.poison.rawValue) {
+            throw ValidationError(
+                "lines that ended the program may end it again; name the version that reads them with --after-version")
+        }
+    }
+
+    private func poison() throws -> Requeue<POSIXFileSystem>.Poison {
+        guard let text = self.afterVersion else { return .kept }
+        guard let version = ProgramVersion(text) else {
+            throw ValidationError("\"\(text)\" is not a version; it is three numbers, like \(packageVersion)")
+        }
+        guard let own = ProgramVersion(packageVersion), version <= own else {
+            throw ValidationError("this is version \(packageVersion), which is before \(text); upgrade first")
+        }
+        return .takenAfter(version: version)
     }
 
     func run() throws {
         let selection = try self.selection()
+        let poison = try self.poison()
         do throws(Requeue<POSIXFileSystem>.Failure) {
             let files = POSIXFileSystem(.data, dataDirectory: self.data)
-            let requeue = Requeue(dataDirectory: self.data, output: self.output, files: files)
+            let requeue = Requeue(dataDirectory: self.data, output: self.output, poison: poison, files: files)
             let report = try requeue.run(selection)
             print(report.json)
             try self.complain(of: report)
@@ -52,7 +73,7 @@ struct RequeueCommand: ParsableCommand {
             switch error {
             case .disk: throw ExitCode.files
             case .busy: throw ExitCode.inUse
-            case .noDataDirectory, .tooMany, .unpublished, .damaged: throw ExitCode.badInput
+            case .noDataDirectory, .tooMany, .unpublished, .damaged, .poisonOfVersion: throw ExitCode.badInput
             }
         }
     }

@@ -41,7 +41,7 @@ struct WaybillCommand: AsyncParsableCommand {
         subcommands: [
             ReceiverCommand.self, AgentCommand.self, MergeCommand.self, SealCommand.self, SealedCommand.self,
             ReplayCommand.self,
-            RequeueCommand.self, EraseCommand.self, RestoreCommand.self,
+            RequeueCommand.self, SetAsideCommand.self, EraseCommand.self, RestoreCommand.self,
             ReshipCommand.self, DeliverCommand.self, ClockCommand.self, InspectCommand.self, TransformCommand.self,
             ReportCommand.self, CheckCommand.self, ConfigurationCommand.self, TokenCommand.self, LiveCommand.self,
             TapCommand.self, StatusCommand.self, StoreCommand.self, FleetCommand.self, IngestCommand.self,

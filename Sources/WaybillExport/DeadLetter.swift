@@ -27,10 +27,11 @@ struct DeadLetter: ~Copyable {
     }
 
     /// Writes the dead letter of a line that could not be read at all.
-    mutating func writeUnreadable(
-        provider: Destination, place: (LineStream, UInt64)?, at time: WallTime, mappingVersion: Int
+    mutating func writeUnread(
+        _ cause: RefusalCause, provider: Destination, place: (LineStream, UInt64)?, at time: WallTime,
+        mappingVersion: Int
     ) {
-        self.begin(RefusalCause(.unreadable, "the line is not one JSON object"), provider: provider)
+        self.begin(cause, provider: provider)
         self.text("id", nil)
         self.text("writer", nil)
         self.json.member("seq", verbatim: "null")

@@ -58,6 +58,8 @@ package enum QuarantineReason: String, Hashable, Sendable, CaseIterable {
     case notAllowed = "not-allowed"
     /// A line of a person whose events were erased: it is counted, and not stored.
     case erased
+    /// A line that ended the program that read it, twice: it is not read.
+    case poison
 }
 
 /// What one scan of an event's line finds; ranges are byte ranges of the line, inside the quotes.

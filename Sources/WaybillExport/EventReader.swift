@@ -23,15 +23,27 @@ package struct EventReader: Sendable {
     private let isSourceAllowed: Bool
     /// The people whose lines are not read; `nil`: no one was erased.
     private let erased: ErasedPeople?
+    /// The lines of the stream that are not read.
+    package let poison: PoisonOffsets
 
-    package init(source: SourceDescription, erased: ErasedPeople? = nil) {
+    package init(source: SourceDescription, erased: ErasedPeople? = nil, poison: PoisonOffsets = .none) {
         self.source = source
         self.erased = erased
+        self.poison = poison
         self.timeMember = source.timeMember.map { Array($0.utf8) }
         self.nameMember = source.nameMember.map { Array($0.utf8) }
         self.userMember = Array((source.userMember ?? "user").utf8)
         self.anonymousMember = Array((source.anonymousMember ?? "anon").utf8)
         self.isSourceAllowed = source.patterns.allow(source.env, source.bundle)
+    }
+
+    /// Reads the line at `offset` of its stream, without its line feed, unless the archive has set it aside.
+    @inline(__always)
+    package func read(_ line: UnsafeRawBufferPointer, at offset: UInt64) -> EventReading {
+        if let readers = self.poison.readers(at: offset), readers.contains(PoisonOffsets.archive) {
+            return .quarantine(readers.contains(PoisonOffsets.erased) ? .erased : .poison)
+        }
+        return self.read(line)
     }
 
     /// Reads one line, without its line feed.

@@ -297,6 +297,8 @@ package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
     case consent
     /// The line is not the JSON object that `EventReader` accepted.
     case unreadable
+    /// Reading the line ended the program twice: it is not read.
+    case poison
     case ga4NoAppInstanceID = "ga4.no_app_instance_id"
     case ga4BadUserID = "ga4.bad_user_id"
     case ga4TooOld = "ga4.too_old"

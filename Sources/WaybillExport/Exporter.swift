@@ -176,17 +176,46 @@ package struct Exporter: ~Copyable {
         do throws(JSONError) {
             try self.event.load(line, facts, source, at: offset)
         } catch {
-            self.census.add(1, .refused(.unreadable), of: self.count(line, facts, source))
-            self.deadLetter.writeUnreadable(
-                provider: self.options.provider, place: source.stream.map { ($0, offset) }, at: receivedAt,
-                mappingVersion: self.options.mappingVersion)
-            sink.refuse(
-                Refusal(
-                    reason: .unreadable, deadLetter: self.deadLetter.bytes, env: facts.env,
-                    day: self.days.day(of: facts.time)))
+            self.refuseUnread(
+                RefusalCause(.unreadable, "the line is not one JSON object"), app: self.count(line, facts, source),
+                source, at: offset, receivedAt: receivedAt, env: facts.env, day: self.days.day(of: facts.time),
+                to: &sink)
             return
         }
         self.exportLoaded(line, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+    }
+
+    /// Whether this export refuses a line that some do not read; `nil`: it reads it; `false`: the quarantine has it.
+    private func isRefused(_ readers: Set<String>) -> Bool? {
+        if readers.contains(PoisonOffsets.archive) { return false }
+        return readers.contains(PoisonOffsets.exports) || readers.contains(self.options.provider.rawValue) ? true : nil
+    }
+
+    /// Refuses a line without reading it, because that ended the program before: in the environment of its stream, on
+    /// the day of its receipt.
+    package mutating func refusePoison<Sink: ExportSink & ~Copyable>(
+        _ source: SourceDescription, at offset: UInt64, receivedAt: WallTime, to sink: inout Sink
+    ) {
+        let app = self.census.index(ofApp: source.bundle)
+        self.census.addLines(1, of: app)
+        guard self.options.environments.contains(source.env) else {
+            self.census.add(1, .skipped(.environment), of: app)
+            return sink.skip(.environment)
+        }
+        self.refuseUnread(
+            RefusalCause(.poison, "reading the line ended the program"), app: app, source, at: offset,
+            receivedAt: receivedAt, env: source.env, day: self.days.day(of: receivedAt), to: &sink)
+    }
+
+    private mutating func refuseUnread<Sink: ExportSink & ~Copyable>(
+        _ cause: RefusalCause, app: Int, _ source: SourceDescription, at offset: UInt64, receivedAt: WallTime,
+        env: DeploymentEnvironment, day: CalendarDay, to sink: inout Sink
+    ) {
+        self.census.add(1, .refused(cause.reason), of: app)
+        self.deadLetter.writeUnread(
+            cause, provider: self.options.provider, place: source.stream.map { ($0, offset) }, at: receivedAt,
+            mappingVersion: self.options.mappingVersion)
+        sink.refuse(Refusal(reason: cause.reason, deadLetter: self.deadLetter.bytes, env: env, day: day))
     }
 
     /// Reads one line like `reader`, and maps it if it is an event.
@@ -197,6 +226,10 @@ package struct Exporter: ~Copyable {
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime,
         isAgeJudged: Bool, to sink: inout Sink
     ) -> Bool {
+        if let readers = reader.poison.readers(at: offset), let isRefused = self.isRefused(readers) {
+            if isRefused { self.refusePoison(reader.source, at: offset, receivedAt: receivedAt, to: &sink) }
+            return isRefused
+        }
         guard case .event(let facts) = self.event.load(line, reader, at: offset) else { return false }
         if self.options.environments.contains(facts.env) {
             self.exportLoaded(line, reader.source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
@@ -212,6 +245,10 @@ package struct Exporter: ~Copyable {
     package mutating func export<Sink: ExportSink & ~Copyable>(
         _ line: ParsedLine, source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
     ) -> Bool {
+        if let readers = line.poison, let isRefused = self.isRefused(readers) {
+            if isRefused { self.refusePoison(source, at: line.streamOffset, receivedAt: receivedAt, to: &sink) }
+            return isRefused
+        }
         guard case .event(let facts) = line.reading else { return false }
         if self.options.environments.contains(facts.env) {
             self.event.load(

@@ -29,6 +29,7 @@ extension RefusalReason {
         switch self {
         case .consent: "these people did not consent to analytics"
         case .unreadable: "correct what writes lines with numbers or text that no JSON reader takes"
+        case .poison: "reading them ended the program: report it with the version, and requeue them after an upgrade"
         case .ga4NoAppInstanceID:
             "GA4 takes only events with the app instance of Firebase's SDK (ids.ga4): let the app set it, or leave this "
                 + "app out of the export by its env: or a mapping"
@@ -67,6 +68,7 @@ extension QuarantineReason {
         case .noName, .noEnv, .badEnv, .noBundle:
             "lines of a spool come from Waybill's library; ship other files with files: or --glob"
         case .notAllowed: "allow the principal this env and bundle in agents:, or correct the sender"
+        case .poison: "reading them ended the program: report it with the version, and requeue them after an upgrade"
         case .erased: "stop sending events of a person whose events were erased with waybill erase"
         }
     }

@@ -13,8 +13,16 @@ package struct ParsedLine {
     /// The id that was made for it.
     package let madeID: UniqueID?
     package let reading: EventReading
+    /// Who does not read it (``PoisonOffsets``); `nil`: everyone does.
+    package let poison: Set<String>?
     /// The parsed event.
     let parsed: ParsedEvent
+
+    /// Whether no export reads it, and each has it as a dead letter.
+    package var isRefusedUnread: Bool {
+        guard self.reading == .quarantine(.poison), let poison else { return false }
+        return !poison.contains(PoisonOffsets.archive)
+    }
 }
 
 /// Lines of one batch, each read and parsed once for all exports that share them.
@@ -28,6 +36,7 @@ package struct ParsedLines: ~Copyable {
         /// Where its entries end; they begin at the previous line's end.
         let entryEnd: Int
         let mayHaveFaults: Bool
+        let poison: Set<String>?
     }
 
     /// A typical line has about 70 entries.
@@ -66,19 +75,25 @@ package struct ParsedLines: ~Copyable {
         _ range: Range<Int>, of raw: UnsafeRawBufferPointer, _ reader: EventReader
     ) -> Bool {
         guard self.lines.count < Self.lineCountMax, self.entries.count < Self.entryCountMax else { return false }
-        let reading = self.event.load(
-            UnsafeRawBufferPointer(rebasing: raw[range]), reader, at: self.base + UInt64(range.lowerBound))
+        let offset = self.base + UInt64(range.lowerBound)
+        let poison = reader.poison.readers(at: offset)
+        let isUnread = poison.map { $0.contains(PoisonOffsets.archive) || $0.contains(PoisonOffsets.exports) } ?? false
+        let reading =
+            isUnread
+            ? .quarantine(.poison)
+            : self.event.load(UnsafeRawBufferPointer(rebasing: raw[range]), reader, at: offset)
         let parsed = self.event.parsed
         if case .event = reading {
             let isFull = self.entries.count + parsed.entries.count > Self.entryCountMax
             if isFull, !self.lines.isEmpty { return false }
             self.entries.append(contentsOf: parsed.entries)
         }
-        self.madeIDs.append(self.event.madeID)
+        self.madeIDs.append(isUnread ? nil : self.event.madeID)
         self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))
         self.lines.append(
             Line(
-                range: range, reading: reading, entryEnd: self.entries.count, mayHaveFaults: parsed.mayHaveFaults))
+                range: range, reading: reading, entryEnd: self.entries.count, mayHaveFaults: parsed.mayHaveFaults,
+                poison: poison))
         self.end = range.upperBound + 1
         return true
     }
@@ -96,7 +111,7 @@ package struct ParsedLines: ~Copyable {
                         ParsedLine(
                             bytes: UnsafeRawBufferPointer(rebasing: raw[line.range]), offset: line.range.lowerBound,
                             streamOffset: self.base + UInt64(line.range.lowerBound), madeID: madeID,
-                            reading: line.reading,
+                            reading: line.reading, poison: line.poison,
                             parsed: ParsedEvent(
                                 entries: UnsafeBufferPointer(rebasing: entries[start..<line.entryEnd]), slots: slot,
                                 mayHaveFaults: line.mayHaveFaults)))

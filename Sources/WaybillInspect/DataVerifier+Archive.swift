@@ -201,7 +201,7 @@ extension DataVerifier {
         }
         var router = ArchiveRouter(
             zone: zone, apps: try ArchiveRouter.apps(in: self.data, checkpoint.lengths.keys),
-            erased: try ErasedPeople.read(in: self.data))
+            erased: try ErasedPeople.read(in: self.data), poison: try PoisonedLines.read(in: self.data))
         var reader = BatchReader(
             journalDirectory: self.data.journal, position: self.journalFirst, files: self.data.files)
         var lineCount = 0
@@ -347,7 +347,7 @@ extension DataVerifier {
     /// Whether a file is listed in a manifest, or is one of the receiver's records.
     private func isOfSealedDay(_ path: String) -> Bool {
         let name = Path.name(of: path)
-        if Path.parent(of: path) == "archive" { return name.hasPrefix("_") }
+        if ["archive", "quarantine"].contains(Path.parent(of: path)) { return name.hasPrefix("_") }
         if name == DayFolder.manifestName || name == DayFolder.successName {
             return DayFolder(path: Path.parent(of: path)) != nil
         }

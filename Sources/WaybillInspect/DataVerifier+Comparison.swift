@@ -15,7 +15,8 @@ extension DataVerifier {
     /// journal's from the archive's checkpoint on.
     mutating func map(_ archive: Checkpoint, into checks: [ExportCheck]) throws(FileSystemError) {
         let parse = SharedParse()
-        var readers = EventReaders(erased: try ErasedPeople.read(in: self.data))
+        var readers = EventReaders(
+            erased: try ErasedPeople.read(in: self.data), poison: try PoisonedLines.read(in: self.data))
         for part in self.parts(archive) { try self.map(part, into: checks, parse, &readers) }
         let end = checks.map(\.position).max() ?? 0
         guard archive.position.rawValue < end else { return }
@@ -150,6 +151,8 @@ extension DataVerifier {
         _ check: ExportCheck, _ days: Set<ExportDay>, _ archive: Checkpoint
     ) throws(FileSystemError) {
         check.expectNothing()
+        check.unreadLineCount =
+            try PoisonedLines.read(in: self.data)?.lines.count { $0.reader == PoisonOffsets.archive } ?? 0
         check.sink.days = days
         try self.map(archive, into: [check])
         let (records, letters) = (check.sink.records, check.sink.letters)
@@ -311,7 +314,7 @@ extension DataVerifier {
                         "the record of event \(alien.id) is not what the archive gives"))
             } else {
                 let isKnown = check.sink.knownIDs.contains(ContentHash.hash(alien.id.utf8))
-                guard isKnown || !isOrphaned else {
+                guard isKnown || !(isOrphaned || check.takeUnreadLine()) else {
                     orphanCount += 1
                     continue
                 }
@@ -359,6 +362,7 @@ extension DataVerifier {
             scanner.finish(isOpen: true, take)
         }
         if self.isArchiveDeleted(of: day) { problems = [] }
+        problems.removeAll { _ in check.takeUnreadLine() }
         for problem in problems.prefix(Self.explainedCountMax) { self.report.add(problem) }
         let missing = left.values.reduce(0) { $0 + max(0, $1) } - problems.count
         guard missing > 0, !check.replayed.contains(day), !self.areLettersDeleted(of: folder) else { return }

@@ -1,6 +1,6 @@
 package import WaybillExport
 package import WaybillJournal
-internal import WaybillProjection
+package import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem
 
@@ -36,11 +36,14 @@ package struct Follower<Files: FileSystem>: ~Copyable {
 
     /// Follows a journal.
     ///
-    /// - Parameter erased: the people whose lines are left out.
+    /// - Parameters:
+    ///   - erased: the people whose lines are left out.
+    ///   - poison: the lines that are not read.
     package init(
-        journal directory: String, from position: JournalPosition, files: Files, erased: ErasedPeople? = nil
+        journal directory: String, from position: JournalPosition, files: Files, erased: ErasedPeople? = nil,
+        poison: PoisonedLines? = nil
     ) {
-        self.readers = EventReaders(erased: erased)
+        self.readers = EventReaders(erased: erased, poison: poison)
         self.reader = BatchReader(journalDirectory: directory, position: position, files: files)
     }
 
@@ -64,7 +67,9 @@ package struct Follower<Files: FileSystem>: ~Copyable {
             // A line feed alone is counted nowhere.
             guard !range.isEmpty else { return }
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
-            switch reader.read(line) {
+            // Of any reader: a page reads a line in more ways than an archive.
+            let isPoison = reader.poison.readers(at: batch.offset.rawValue + UInt64(range.lowerBound)) != nil
+            switch isPoison ? .quarantine(.poison) : reader.read(line) {
             case .event(let facts):
                 spans.append(
                     LiveBatch.Span(
@@ -75,7 +80,8 @@ package struct Follower<Files: FileSystem>: ~Copyable {
                 quarantined.append(
                     QuarantinedLine(
                         id: LineID(batch: batch.position, line: number), reason: reason, receivedAt: batch.receivedAt,
-                        path: batch.description.source, bytes: Array(line.prefix(Self.quarantinedByteCountMax)),
+                        path: batch.description.source,
+                        bytes: isPoison ? [] : Array(line.prefix(Self.quarantinedByteCountMax)),
                         byteCount: line.count, reader: reader))
             }
         }

@@ -79,7 +79,9 @@ extension LiveState {
         from start: JournalPosition, to end: LineID, scanned: inout Int,
         _ isWanted: (_ user: String?, _ anon: String?) -> Bool
     ) throws(FileSystemError) -> [LiveRow] {
-        var follower = Follower(journal: self.data.journal, from: start, files: self.data.files, erased: self.erased)
+        var follower = Follower(
+            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased,
+            poison: self.poison)
         var found: [LiveRow] = []
         let limit = self.position ?? end.batch
         // The batch of the place itself may have lines before it.

@@ -32,6 +32,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     private var follower: Follower<Files>?
     /// The people whose lines are not shown.
     var erased: ErasedPeople?
+    /// The lines that are not read.
+    var poison: PoisonedLines?
     /// The record of erasures when ``erased`` was read; `nil` before the first read.
     private var erasureStamp: [FileStatus?]?
     /// Everything before it was read; `nil` before the first read.
@@ -78,7 +80,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         if let position = self.position {
             if self.follower == nil {
                 self.follower = Follower(
-                    journal: self.data.journal, from: position, files: self.data.files, erased: self.erased)
+                    journal: self.data.journal, from: position, files: self.data.files, erased: self.erased,
+                    poison: self.poison)
             }
             if position > end {
                 // Another journal is in its place.
@@ -90,7 +93,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         }
         let start = try self.start(before: end, resuming: cursor)
         self.follower = Follower(
-            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased)
+            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased,
+            poison: self.poison)
         self.position = start
         self.ring.removeAll(from: start)
     }
@@ -116,6 +120,7 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         // Not before: after an error, the next look is the first one again.
         self.erasureStamp = []
         self.erased = try ErasedPeople.read(in: self.data)
+        self.poison = try PoisonedLines.read(in: self.data)
         self.erasureStamp = stamp
     }
 
@@ -132,7 +137,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
 
     private mutating func restart(from start: JournalPosition, after position: JournalPosition) {
         self.follower = Follower(
-            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased)
+            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased,
+            poison: self.poison)
         self.position = start
         self.ring.removeAll(from: start)
         self.add(gapFrom: position, to: start)
@@ -239,7 +245,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         // An older one: its batch begins there, or there is none.
         guard id.batch < end else { return nil }
         var follower = Follower(
-            journal: self.data.journal, from: id.batch, files: self.data.files, erased: self.erased)
+            journal: self.data.journal, from: id.batch, files: self.data.files, erased: self.erased,
+            poison: self.poison)
         guard let found = try follower.next(upTo: end), found.batch.position == id.batch else { return nil }
         if let row = found.batch.rows.first(where: { $0.id == id }) { return self.detail(row) }
         return found.quarantined.first { $0.id == id }.map { self.detail($0) }

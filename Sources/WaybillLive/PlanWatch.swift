@@ -25,7 +25,8 @@ package struct PlanWatch<Files: FileSystem>: ~Copyable {
         data: DataDirectory<Files>, exports: [ExportOptions], plan: EventPlan, from position: JournalPosition
     ) throws(FileSystemError) {
         self.follower = Follower(
-            journal: data.journal, from: position, files: data.files, erased: try ErasedPeople.read(in: data))
+            journal: data.journal, from: position, files: data.files, erased: try ErasedPeople.read(in: data),
+            poison: try PoisonedLines.read(in: data))
         self.outcomes = Outcomes(exports)
         self.progress = PlanProgress(plan)
     }

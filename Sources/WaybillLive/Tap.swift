@@ -30,7 +30,7 @@ package struct Tap<Files: FileSystem>: ~Copyable {
         let known = JournalPosition(max(oldest.rawValue, shown.upperBound.rawValue - Self.knownByteCount))
         self.follower = Follower(
             journal: data.journal, from: min(shown.lowerBound, known), files: data.files,
-            erased: try ErasedPeople.read(in: data))
+            erased: try ErasedPeople.read(in: data), poison: try PoisonedLines.read(in: data))
         self.line = ShownLine(mask: mask)
         self.filter = filter
         self.outcomes = Outcomes(exports)

@@ -47,6 +47,10 @@ package enum Notice: Int, CaseIterable, Sendable {
     case daysNotDelivered = 1312
     case journalFreed = 1313
     case exportMissed = 1314
+    case readerDied = 1315
+    case poisonSetAside = 1316
+    case readerStopped = 1317
+    case readerEnded = 1318
 
     // The receiver: its bucket.
     case uploadFailed = 1401

@@ -185,5 +185,40 @@ extension NoticeText {
             cause: "The journal was deleted up to there before the export had read it.",
             effect: "The export lacks the events between `from` and `to`.",
             remedy: "Run the waybill replay that the line of the deletion (WB1313) has."),
+        .readerDied: NoticeText(
+            "The program died while it read a batch", of: ["reader"],
+            cause: "A defect of this version: reading one of the batch's lines ended the program (`signal`).",
+            effect: "Nothing is lost. The lines are read one by one; the one that does it again is set aside (WB1316).",
+            remedy: "Send the batch's stream and offset with the version to the maintainers (SECURITY.md)."),
+        .poisonSetAside: NoticeText(
+            "A line that ended the program was set aside", of: ["reader"],
+            cause: "A defect of this version: reading the line ended the program twice.",
+            effect: """
+                This reader does not read the line. The archive's is in `quarantine/date=…/poison.ndjson`, byte for byte; \
+                an export's is a dead letter with the reason poison, and the archive has it.
+                """,
+            remedy: """
+                Send the line to the maintainers (SECURITY.md). After an upgrade that reads it, run `waybill requeue` \
+                with `--after-version`.
+                """),
+        .readerStopped: NoticeText(
+            "A reader stands still before a batch that ends the program", of: ["reader"],
+            cause: """
+                Reading the batch ended the program, and no line of it does so alone; or this is a merger, which never \
+                sets a line aside by itself.
+                """,
+            effect: "This reader goes no further. Others go on, and the journal keeps what it lacks.",
+            remedy: """
+                Set the line at `offset` aside with `waybill set-aside`; or, after an upgrade that reads it, stop the \
+                program, delete `state/readers` in the data directory, and start it again.
+                """),
+        .readerEnded: NoticeText(
+            "Several starts in a row ended at one batch", of: ["reader"],
+            cause: "Something else than a fault of the program ended it each time: no memory, a kill, a power cut.",
+            effect: "Nothing is set aside. The batch is read again at each start.",
+            remedy: """
+                Look who ended it (dmesg, journalctl). If its memory was full because of the line at `offset`, stop the \
+                program and run `waybill set-aside` with `stream` and `offset`.
+                """),
     ]
 }

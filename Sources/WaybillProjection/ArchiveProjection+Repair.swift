@@ -150,7 +150,8 @@ extension ArchiveProjection {
     private func firstUnarchived(
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: PairEnd]) {
-        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps(), erased: self.erased)
+        var router = ArchiveRouter(
+            zone: self.recordedZone, apps: try self.apps(), erased: self.erased, poison: self.poison)
         let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         var sealedBefore: [String: JournalPosition] = [:]
@@ -413,7 +414,8 @@ extension ArchiveProjection {
     ) throws(FileSystemError) {
         let coverage = JournalCoverage(directory: self.journal, files: self.files)
         guard let first = try coverage.first() else { return }
-        var router = ArchiveRouter(zone: self.recordedZone, apps: try self.apps(), erased: self.erased)
+        var router = ArchiveRouter(
+            zone: self.recordedZone, apps: try self.apps(), erased: self.erased, poison: self.poison)
         let recorded = try RecordedPlaces(root: self.root, files: self.files)
         var reader = BatchReader(journalDirectory: self.journal, position: first, files: self.files)
         while let batch = try reader.next(upTo: self.checkpointedPosition) {
@@ -454,7 +456,8 @@ extension ArchiveProjection {
                     SourceRun(
                         description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: range,
                         lineCount: try self.lineCount(in: path, range) + run.absentLineCount,
-                        emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount))
+                        emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount,
+                        isPoison: run.isPoison))
             } else if keys.contains(RunKey(run)) {
                 pair.wanted.insert(RunKey(run))
             }

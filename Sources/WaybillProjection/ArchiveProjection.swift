@@ -36,6 +36,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     var set: FileSet<Files>
     /// The people whose lines are counted and not stored.
     package let erased: ErasedPeople?
+    package private(set) var poison: PoisonedLines?
     var router: ArchiveRouter
     /// By the index of the route; `nil` until a batch uses it, and again once its file starts to be sealed.
     private var partitions: [Partition?] = []
@@ -61,15 +62,17 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         quotas: PartitionQuotas = PartitionQuotas()
     ) throws(FileSystemError) {
         let erased = try ErasedPeople.read(in: data)
+        let poison = try PoisonedLines.read(in: data)
         let state = try StateStore(path: data.statePath("archive"), files: data.files)
         self.erased = erased
+        self.poison = poison
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
         self.cutOff = CutOff(zone: zone, secondOfDay: cutOffSecond)
         self.openDays = OpenDays(self.cutOff)
         self.quotas = quotas
-        self.router = ArchiveRouter(zone: zone, quotas: quotas, erased: erased)
+        self.router = ArchiveRouter(zone: zone, quotas: quotas, erased: erased, poison: poison)
         self.state = state
         self.set = FileSet(
             root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: data.stop)
@@ -82,6 +85,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
+        self.poison = try PoisonedLines.read(in: DataDirectory(root: self.root, files: self.files))
         self.partitions = []
         self.work = nil
         self.tally = self.checkpointedTally
@@ -93,7 +97,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         notes += try self.recoverSeals()
         if let note = try self.rebuildCheckpoint() { notes.append(note) }
         self.router = ArchiveRouter(
-            zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas, erased: self.erased)
+            zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas, erased: self.erased,
+            poison: self.poison)
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.repair(recovery.shortFiles)
@@ -196,6 +201,16 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     /// The length of each file at the last checkpoint, by path below the data directory.
     package var checkpointedLengths: [String: Int] {
         FileSet<Files>.lengths(in: self.state.entries)
+    }
+
+    package func rehearse(_ line: ProjectedBatch) {
+        var router = ArchiveRouter(zone: self.cutOff.zone, erased: self.erased)
+        _ = router.route(line)
+    }
+
+    package mutating func use(_ poison: PoisonedLines) {
+        self.poison = poison
+        self.router.use(poison)
     }
 
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
@@ -336,7 +351,7 @@ extension SourceRun {
 
     /// Appends the run's line of a `.sources` file.
     package func append(to text: inout [UInt8], number: Int) {
-        text += self.erasedByteCount > 0 ? "ERASED".utf8 : "FROM".utf8
+        text += self.word.rawValue.utf8
         for field in [
             number, Int(self.offset.rawValue), Int(self.receivedAt.milliseconds), self.range.lowerBound,
             self.erasedByteCount > 0 ? self.erasedByteCount : self.range.count, self.lineCount,

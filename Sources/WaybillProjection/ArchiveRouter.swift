@@ -75,11 +75,12 @@ package struct ArchiveRouter: ~Copyable {
     /// - Parameters:
     ///   - apps: existing folders of apps.
     ///   - erased: the people whose lines are counted and not stored.
+    ///   - poison: the lines that are not read.
     package init(
         zone: TimeZoneRules, apps: Set<String> = [], quotas: PartitionQuotas = PartitionQuotas(),
-        erased: ErasedPeople? = nil
+        erased: ErasedPeople? = nil, poison: PoisonedLines? = nil
     ) {
-        self.readers = EventReaders(erased: erased)
+        self.readers = EventReaders(erased: erased, poison: poison)
         self.days = DayCursor(zone)
         self.apps = apps
         self.creations = PartitionCreations(quotas)
@@ -94,6 +95,11 @@ package struct ArchiveRouter: ~Copyable {
             if let folder = DayFolder(path: Path.parent(of: path)) { apps.insert(folder.bundle) }
         }
         return apps.subtracting([PartitionPath.overflowBundle])
+    }
+
+    /// Changes which lines are not read, for the batches from now on.
+    mutating func use(_ poison: PoisonedLines) {
+        self.readers.use(poison)
     }
 
     /// Routes every line of a batch; ``touched`` and ``routes`` have the result until ``finishBatch()``.
@@ -122,7 +128,7 @@ package struct ArchiveRouter: ~Copyable {
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             // Including its LF; a stream's last line may lack one, which is then added when it is written.
             let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
-            switch reader.read(line) {
+            switch reader.read(line, at: batch.offset.rawValue + UInt64(range.lowerBound)) {
             case .event(let facts):
                 if last < 0 || !self.isSamePartition(facts, line, lastFacts, lastLine) {
                     last = self.partition(of: facts, line, source, batch, isRecorded)
@@ -133,7 +139,7 @@ package struct ArchiveRouter: ~Copyable {
                 counts.archived += 1
             case .quarantine(let reason):
                 self.add(
-                    bytes, as: reason == .erased ? .erased : .stored,
+                    bytes, as: reason == .erased ? .erased : reason == .poison ? .poison : .stored,
                     to: self.quarantine(reason, receivedAt: batch.receivedAt))
                 counts.quarantined += 1
             }
@@ -269,11 +275,13 @@ package struct RoutedRun: Hashable, Sendable {
         case emptyLines
         /// The lines are of people whose events were erased: they are counted and not stored.
         case erased
+        /// The lines are in the file, and nothing reads them.
+        case poison
     }
 
     package let content: Content
     /// Whether the lines are in the file.
-    package var isStored: Bool { self.content == .stored }
+    package var isStored: Bool { self.content == .stored || self.content == .poison }
 
     /// The run's entry in a `.sources` file.
     ///
@@ -283,7 +291,7 @@ package struct RoutedRun: Hashable, Sendable {
             description: batch.description, offset: batch.offset.advanced(by: self.range.lowerBound),
             receivedAt: batch.receivedAt, range: start..<(start + self.byteCount(of: batch.raw)),
             lineCount: self.lineCount, emptyLineCount: self.content == .emptyLines ? self.lineCount : 0,
-            erasedByteCount: self.content == .erased ? self.range.count : 0)
+            erasedByteCount: self.content == .erased ? self.range.count : 0, isPoison: self.content == .poison)
     }
 
     /// Calls `body` with the file's new bytes, piece by piece, and an LF if a stream's last line lacks it.

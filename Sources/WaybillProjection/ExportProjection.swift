@@ -40,6 +40,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var sink: PartSink
     /// The people whose lines are not exported.
     package let erased: ErasedPeople?
+    package private(set) var poison: PoisonedLines?
     private var readers: EventReaders
     /// Files closed since the last checkpoint.
     var closing: [ClosedFile] = []
@@ -92,9 +93,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         pending: PendingOptions? = nil
     ) throws(FileSystemError) {
         let erased = try ErasedPeople.read(in: data)
+        let poison = try PoisonedLines.read(in: data)
         let state = try StateStore(path: statePath, files: data.files)
         self.erased = erased
-        self.readers = EventReaders(erased: erased)
+        self.poison = poison
+        self.readers = EventReaders(erased: erased, poison: poison)
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
@@ -169,6 +172,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.closing = []
         self.touchedKeys = []
         self.receivedAt = .unknown
+        self.poison = try PoisonedLines.read(in: DataDirectory(root: self.root, files: self.files))
+        self.readers.use(self.poison)
         self.exporter = Exporter(self.options)
         self.description = self.exporter.description
         self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
@@ -268,6 +273,25 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
         if self.sink.counts.refused > refusedCount { self.countRefused(of: batch, since: outcomes) }
         try self.finishBatch()
+    }
+
+    package func rehearse(_ line: ProjectedBatch) {
+        var exporter = Exporter(self.options)
+        var sink = PartSink(exporter)
+        var readers = EventReaders(erased: self.erased)
+        let reader = readers.reader(for: line.description)
+        line.raw.forEachLine { range in
+            _ = exporter.export(
+                UnsafeRawBufferPointer(rebasing: line.raw[range]), reader,
+                at: line.offset.rawValue + UInt64(range.lowerBound), receivedAt: line.receivedAt,
+                isAgeJudged: self.isAgeJudged, to: &sink)
+        }
+        exporter.finishGroup(to: &sink)
+    }
+
+    package mutating func use(_ poison: PoisonedLines) {
+        self.poison = poison
+        self.readers.use(poison)
     }
 
     /// Closes the parts that take no records of that time.
@@ -399,9 +423,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             changes[Self.sealPrefix + self.path(day.key)] = .some(String(decoding: manifest.json, as: UTF8.self))
         }
         for key in self.touchedKeys {
-            guard let standing = self.sink.partitions.last(where: { $0.key == key })?.chunks.last?.part else {
-                continue
-            }
+            guard let standing = self.sink.standing(of: key) else { continue }
             changes[Self.partPrefix + self.path(key)] = .some(standing.text)
         }
         changes["position"] = .some(String(position.rawValue))

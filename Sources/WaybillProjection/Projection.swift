@@ -25,6 +25,12 @@ package protocol Projection: ~Copyable, SendableMetatype {
     var name: String { get }
     /// The people whose lines it does not take; `nil` if no one was erased.
     var erased: ErasedPeople? { get }
+    /// The lines that it does not read; `nil` if there are none.
+    var poison: PoisonedLines? { get }
+    /// Reads one line as ``project(_:)`` does, and writes nothing: it finds out whether the line ends the program.
+    func rehearse(_ line: ProjectedBatch) throws(FileSystemError)
+    /// Changes the lines that it does not read, for the batches from now on.
+    mutating func use(_ poison: PoisonedLines)
     /// Cuts the output to the last checkpoint and returns the position from which to read the journal again.
     mutating func recover() throws(FileSystemError) -> ProjectionRecovery
     /// Moves the links among its files into `set-aside`, after a call that failed because of one.
@@ -79,6 +85,11 @@ extension Projection where Self: ~Copyable {
     package var needsMarks: Bool { false }
 
     package var erased: ErasedPeople? { nil }
+
+    /// Only what reads lines can be ended by one.
+    package var poison: PoisonedLines? { nil }
+    package func rehearse(_ line: ProjectedBatch) throws(FileSystemError) {}
+    package mutating func use(_ poison: PoisonedLines) {}
 
     /// The archive's failures are errors.
     package mutating func takeFailures() -> [ClosingFailure] { [] }
@@ -186,17 +197,28 @@ package struct EventReaders {
     private var readers: [StreamDescription: EventReader] = [:]
     /// The people whose lines are not read.
     private let erased: ErasedPeople?
+    /// The lines that are not read.
+    private var poison: PoisonedLines?
 
     private static var countMax: Int { 4096 }
 
-    package init(erased: ErasedPeople? = nil) {
+    package init(erased: ErasedPeople? = nil, poison: PoisonedLines? = nil) {
         self.erased = erased
+        self.poison = poison
+    }
+
+    /// Changes the lines that are not read, from now on.
+    package mutating func use(_ poison: PoisonedLines?) {
+        self.poison = poison
+        self.readers.removeAll()
     }
 
     package mutating func reader(for description: StreamDescription) -> EventReader {
         if let reader = self.readers[description] { return reader }
         if self.readers.count >= Self.countMax { self.readers.removeAll() }
-        let reader = EventReader(source: description.sourceDescription, erased: self.erased)
+        let reader = EventReader(
+            source: description.sourceDescription, erased: self.erased,
+            poison: self.poison?.readers(of: description.name) ?? .none)
         self.readers[description] = reader
         return reader
     }
@@ -211,9 +233,9 @@ package final class SharedParse {
         self.readers = EventReaders(erased: erased)
     }
 
-    /// Changes the people whose lines are not read, for the batches from now on.
-    package func use(_ erased: ErasedPeople?) {
-        self.readers = EventReaders(erased: erased)
+    /// Changes the people whose lines are not read, and the lines that are not, for the batches from now on.
+    package func use(_ erased: ErasedPeople?, _ poison: PoisonedLines?) {
+        self.readers = EventReaders(erased: erased, poison: poison)
     }
 
     /// Parses a batch, whose bytes must remain valid while its lines are used; replaces the previous batch.

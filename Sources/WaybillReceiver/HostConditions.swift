@@ -13,6 +13,8 @@ package final class HostConditions: Sendable {
     package let marks: MarkDemand
     /// Where days are sealed in a merged journal; `nil`: by the clock.
     let barriers: SealBarriers?
+    /// The lines that are not read, and how they are found.
+    package let poison: PoisonWatch
     /// Whether a projection that ends completes what it seals, however long it takes; else the next start does.
     let finishesSeals: Bool
     private let refusal = Lock<String?>(nil)
@@ -22,8 +24,9 @@ package final class HostConditions: Sendable {
     ///   - sealInterval: how often days of the fleet may be sealed, if the journal goes to a bucket.
     package init(
         lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry, sealInterval: Duration? = nil
+        telemetry: ReceiverTelemetry, sealInterval: Duration? = nil, poison: PoisonWatch? = nil
     ) {
+        self.poison = poison ?? PoisonWatch(in: data)
         self.barriers = nil
         self.finishesSeals = false
         self.clock = ClockTrust(
@@ -36,8 +39,9 @@ package final class HostConditions: Sendable {
     /// Of a merger, whose projections seal where the fleet's log says.
     init(
         lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry, barriers: SealBarriers, finishesSeals: Bool
+        telemetry: ReceiverTelemetry, barriers: SealBarriers, finishesSeals: Bool, poison: PoisonWatch
     ) {
+        self.poison = poison
         self.barriers = barriers
         self.finishesSeals = finishesSeals
         self.clock = ClockTrust(

@@ -92,7 +92,8 @@ package final class MergeService: Service {
         let barriers = SealBarriers(names: self.projections.retirement.names)
         let conditions = HostConditions(
             lastMark: .unknown, configuration: self.setup.receiver, data: data, telemetry: self.telemetry,
-            barriers: barriers, finishesSeals: self.setup.isOnce)
+            barriers: barriers, finishesSeals: self.setup.isOnce,
+            poison: .watching(data, version: self.setup.receiver.programVersion, decides: false))
         var merger = try self.merger(in: data)
         try self.completeRecord(of: &merger, in: data)
         let stop = merger.erasures.pending.first?.position ?? merger.end

@@ -1,3 +1,4 @@
+internal import WaybillExport
 package import WaybillJournal
 package import WaybillProjection
 package import WaybillSystem
@@ -46,6 +47,10 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private var reader: BatchReader<Files>
     private var otherReader: BatchReader<Files>
     private let parse = SharedParse()
+    /// How many lines ``parse`` does not read for someone.
+    private var parsePoisonCount = 0
+    /// Of ``parse``; `nil` without a member.
+    private var poisonGuard: PoisonGuard?
     /// The last known time of receipt of what the feed gave.
     private(set) var time = WallTime.unknown
     /// Whether the members are at different positions.
@@ -77,7 +82,13 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     }
 
     package mutating func add(_ projection: consuming Output) {
-        self.parse.use(projection.erased)
+        self.parsePoisonCount = projection.poison?.lines.count ?? 0
+        self.parse.use(projection.erased, projection.poison)
+        if self.poisonGuard == nil {
+            self.poisonGuard = PoisonGuard(
+                reader: PoisonOffsets.exports, place: "\(PoisonOffsets.exports) from \(projection.name)",
+                watch: self.conditions.poison, clock: self.clock, telemetry: self.telemetry)
+        }
         self.members.append(
             Member(
                 ProjectionLoop(
@@ -176,13 +187,52 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         if rear > place { budget.archived(upTo: rear, took: self.clock.monotonicTime() - start) }
     }
 
-    private func give(_ batch: ProjectedBatch, end: JournalPosition, to members: [Member]) {
+    private mutating func give(_ batch: ProjectedBatch, end: JournalPosition, to members: [Member]) {
         var batch = batch
         if members.count > 1, Output.takesParsedLines {
-            self.parse.parse(batch)
-            batch.parse = self.parse
+            do throws(FileSystemError) {
+                guard try self.share(&batch, among: members) else {
+                    for member in members { try member.loop.stop() }
+                    return
+                }
+            } catch {
+                for member in members { member.loop.failed(error) }
+                return
+            }
         }
         for member in members { member.loop.take(batch, end: end) }
+    }
+
+    private mutating func useForParse(_ poison: PoisonedLines?, _ erased: ErasedPeople?) {
+        guard poison?.lines.count ?? 0 != self.parsePoisonCount else { return }
+        self.parsePoisonCount = poison?.lines.count ?? 0
+        self.parse.use(erased, poison)
+    }
+
+    /// Parses a batch for several members.
+    ///
+    /// - Returns: `false` if it must not be read.
+    private mutating func share(_ batch: inout ProjectedBatch, among members: [Member]) throws(FileSystemError) -> Bool
+    {
+        guard let poisonGuard else { return true }
+        // One that has just set a line aside for itself knows all lines.
+        let known = members.compactMap { $0.loop.poison }.max { $0.lines.count < $1.lines.count }
+        self.useForParse(known, members[0].loop.erased)
+        var added: PoisonedLines?
+        let advice = try poisonGuard.advice(
+            on: batch, known: known,
+            rehearse: { [erased = members[0].loop.erased] line in SharedParse(erased: erased).parse(line) },
+            use: { added = $0 })
+        if let added {
+            for member in self.members { member.loop.use(added) }
+            self.useForParse(added, members[0].loop.erased)
+        }
+        guard case .read(let phase) = advice else { return false }
+        poisonGuard.enter(phase, batch)
+        self.parse.parse(batch)
+        poisonGuard.leave(isRead: true)
+        batch.parse = self.parse
+        return true
     }
 
     /// Projects the next batch from the journal's files.

@@ -1,3 +1,4 @@
+internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
@@ -44,6 +45,9 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     private var retention: RetentionPolicy
     private let retirement: JournalRetirement
     private let conditions: HostConditions
+    private let poisonGuard: PoisonGuard
+    /// Whether a batch ended the program, and must not be read again.
+    private var isStopped = false
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
@@ -51,21 +55,24 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         _ projection: consuming Output, retirement: JournalRetirement, configuration: ReceiverConfiguration,
         settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
     ) {
-        self.projection = projection
         self.checkpoint = PendingCheckpoint(configuration: configuration)
         self.settings = settings
         self.retention = settings.retention
         self.sealing = SealTimer(clock: SealClock(patience: configuration.sealPatience), trust: conditions.clock)
         self.conditions = conditions
+        self.poisonGuard = PoisonGuard(
+            reader: projection.name, watch: conditions.poison, clock: clock, telemetry: telemetry)
         self.retirement = retirement
         self.clock = clock
         self.telemetry = telemetry
         self.need = .recover(at: clock.monotonicTime())
+        self.projection = projection
     }
 
     /// Starts or restarts at the last checkpoint, or continues after a hold.
     mutating func recover() {
         guard self.holdCount == 0 else { return self.resume() }
+        self.isStopped = false
         do throws(FileSystemError) {
             let recovery = try self.projection.recover()
             self.retirement.checkpointed(self.projection.name, at: recovery.position)
@@ -80,20 +87,64 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
 
     var name: String { self.projection.name }
 
-    /// Whether the disk refused last time, or has too little space.
-    var isWaiting: Bool { self.failureCount > 0 || self.holdCount > 0 }
+    /// Whether the disk refused last time, or has too little space, or a batch must not be read.
+    var isWaiting: Bool { self.failureCount > 0 || self.holdCount > 0 || self.isStopped }
+
+    /// The people whose lines it does not take.
+    var erased: ErasedPeople? { self.projection.erased }
+
+    /// The lines that it does not read.
+    var poison: PoisonedLines? { self.projection.poison }
+
+    mutating func use(_ poison: PoisonedLines) {
+        self.projection.use(poison)
+    }
 
     /// Projects the batch after ``position``, and moves ``position`` to `end`.
     mutating func take(_ batch: ProjectedBatch, end: JournalPosition) {
         guard self.conditions.reserve.hasRoom(for: self.projection.name) else { return self.hold() }
         self.attempt { (loop) throws(FileSystemError) in
-            try loop.projection.project(batch)
+            guard try loop.project(batch) else { return try loop.stop() }
             loop.telemetry.quarantined(loop.projection.takeQuarantined())
             loop.position = end
             loop.sealing.lastReceivedAt = batch.receivedAt
             loop.checkpoint.add(batch.raw.count, now: loop.clock.monotonicTime())
             try loop.rest(isCaughtUp: false)
         }
+    }
+
+    /// Projects a batch, unless it ends the program.
+    ///
+    /// - Returns: whether it is projected.
+    private mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) -> Bool {
+        var added: PoisonedLines?
+        let advice = try self.poisonGuard.advice(
+            on: batch, known: self.projection.poison,
+            rehearse: { (line) throws(FileSystemError) in try self.projection.rehearse(line) }, use: { added = $0 })
+        var batch = batch
+        if let added {
+            self.projection.use(added)
+            // It was parsed when nobody knew of the line.
+            batch.parse = nil
+        }
+        guard case .read(let phase) = advice else { return false }
+        self.poisonGuard.enter(phase, batch)
+        do throws(FileSystemError) {
+            try self.projection.project(batch)
+        } catch {
+            self.poisonGuard.leave(isRead: false)
+            throw error
+        }
+        self.poisonGuard.leave(isRead: true)
+        return true
+    }
+
+    /// Stands still before a batch that must not be read, and looks again after a while whether its line was set aside.
+    mutating func stop() throws(FileSystemError) {
+        try self.commit()
+        self.checkpoint.done()
+        self.isStopped = true
+        self.need = .recover(at: self.clock.monotonicTime() + .seconds(60))
     }
 
     /// Continues at `end`: there is no batch before it.

@@ -146,10 +146,10 @@ package final class Receiver: Service {
         let recovery = journal.recovery
         let isNew = journal.lastMark == .unknown
         let clock = POSIXClock()
-        let conditions = HostConditions(
-            lastMark: journal.lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry,
-            sealInterval: self.store?.sealInterval)
+        let conditions = self.hostConditions(data, journal.lastMark)
+        let formerEnd = journal.end
         try self.begin(&journal, in: data, conditions, clock)
+        self.configuration.membership?.begins(after: formerEnd, at: journal.end)
         try self.takeTurn(in: data, journalEnd: journal.end)
         let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount, isNew: isNew)
@@ -162,7 +162,8 @@ package final class Receiver: Service {
         let committer = Committer()
         let loop = CommitLoop(
             journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
-            clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas)
+            clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas,
+            membership: self.configuration.membership)
         let committing = self.startCommitting(loop, committer, feed)
         let pool = NIOThreadPool(numberOfThreads: System.coreCount)
         pool.start()
@@ -288,6 +289,13 @@ package final class Receiver: Service {
         } catch {
             throw .unusable(error)
         }
+    }
+
+    private func hostConditions(_ data: DataDirectory<POSIXFileSystem>, _ lastMark: WallTime) -> HostConditions {
+        HostConditions(
+            lastMark: lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry,
+            sealInterval: self.store?.sealInterval,
+            poison: .watching(data, version: self.configuration.programVersion))
     }
 
     private func openJournal(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> Journal<POSIXFileSystem> {

@@ -81,6 +81,8 @@ package struct ReceiverConfiguration: Sendable {
     package var reserveByteCount = 256 << 20
     /// The date of the program: a clock that shows an earlier time is wrong.
     package var programDate = WallTime.unknown
+    /// The version of the program, which lines that end it are recorded with.
+    package var programVersion = ""
     package var connectionCountMax = 10_000
     /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
     package var writtenTexts: [String: String] = [:]

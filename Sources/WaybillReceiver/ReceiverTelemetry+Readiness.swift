@@ -33,6 +33,10 @@ extension ReceiverTelemetry {
             failures.append(
                 "the disk refuses \(name) (\(failure)): it tries again, and the journal keeps what it lacks")
         }
+        let stopped = self.stoppedReaders.withLock { $0.sorted() }
+        if !stopped.isEmpty {
+            failures.append("a line ends the program; these stand still before it: \(stopped.joined(separator: ", "))")
+        }
         if !conditions.reserve.hasRoom(for: "archive") {
             failures.append("less space is free on the disk than its reserve: free some, or set retention")
         }

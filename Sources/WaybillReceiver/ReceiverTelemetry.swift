@@ -99,6 +99,8 @@ package final class ReceiverTelemetry: Sendable {
     /// When the receiver's certificate expires, in seconds since 1970; 0 without TLS.
     let certificateExpiry = Atomic(0)
     let projections = Lock<[String: ProjectionStanding]>([:])
+    /// Those that stand before a batch that ends the program.
+    let stoppedReaders = Lock<Set<String>>([])
     let upload = Lock<UploadStanding?>(nil)
     let uploadTimes = DurationHistogram(.delivery)
     /// What the bucket was asked, by a receiver or a merger.

@@ -24,6 +24,8 @@ struct DeadLetterReader: ~Copyable {
     private let strayReader: EventReader?
     /// Whether the event is an erased person's.
     private(set) var isErased = false
+    /// Whether the event ended the program that read it.
+    private(set) var isPoison = false
 
     init(erased: ErasedPeople?) {
         self.readers = EventReaders(erased: erased)
@@ -41,7 +43,9 @@ struct DeadLetterReader: ~Copyable {
         defer { self.isErased = self.isErasedEvent() }
         var place: PointedLines.Place?
         var madeID: String?
+        var isPoison = false
         defer {
+            self.isPoison = isPoison
             self.place = place
             self.madeID = madeID
         }
@@ -49,6 +53,7 @@ struct DeadLetterReader: ~Copyable {
             guard let reason = tape.firstValue(of: "reason", in: 0) else { return nil }
             let name = RefusalReason(rawValue: String(decoding: tape.bytes(of: reason), as: UTF8.self))
             guard reasons.isEmpty || name.map(reasons.contains) ?? false else { return nil }
+            isPoison = name == .poison
             if name != .consent, name != .unreadable { place = PointedLines.Place(tape) }
             guard let event = tape.firstValue(of: "event", in: 0), tape[event].kind == .object else { return -1 }
             if tape.firstValue(of: "id", in: event) == nil, let id = tape.firstValue(of: "id", in: 0),

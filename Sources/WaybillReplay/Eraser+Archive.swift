@@ -73,6 +73,7 @@ extension Eraser {
         var text = SourcesText()
         var readers = EventReaders(erased: people)
         var remade = Remade(lines: NewFile.Facts(), sources: NewFile.Facts())
+        let isPoison = Self.isPoison(stem)
         while let item = try runs.next() {
             guard case .run(let run, _) = item else { continue }
             remade.lineCount += try self.copy(&bytes, upTo: run.range.lowerBound, to: &lines)
@@ -83,9 +84,10 @@ extension Eraser {
             try Self.onDisk { () throws(PartReadError) in try bytes.readWhole(raw) }
             var pieces = RunPieces(run, isStored: run.range.isEmpty)
             UnsafeRawBufferPointer(raw).forEachLine { range in
-                let reading = reader.read(UnsafeRawBufferPointer(rebasing: raw[range]))
-                pieces.add(range.lowerBound..<min(range.upperBound + 1, raw.count), reading == .quarantine(.erased))
-                guard case .event(let facts) = reading else { return }
+                let line = UnsafeRawBufferPointer(rebasing: raw[range])
+                let isTheirs = self.isTheirs(line, reader, isPoison: isPoison)
+                pieces.add(range.lowerBound..<min(range.upperBound + 1, raw.count), isTheirs)
+                guard !isTheirs, !isPoison, case .event(let facts) = reader.read(line) else { return }
                 remade.first = min(remade.first ?? facts.time, facts.time)
                 remade.last = max(remade.last ?? facts.time, facts.time)
             }
@@ -252,13 +254,14 @@ private struct RunPieces {
             if self.range.isEmpty {
                 return SourceRun(
                     description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: start..<start,
-                    lineCount: run.lineCount, emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount)
+                    lineCount: run.lineCount, emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount,
+                    isPoison: run.isPoison)
             }
             return SourceRun(
                 description: run.description, offset: run.offset.advanced(by: self.range.lowerBound),
                 receivedAt: run.receivedAt,
                 range: self.isErased ? 0..<0 : start..<(start + self.range.count), lineCount: self.lineCount,
-                erasedByteCount: self.isErased ? self.range.count : 0)
+                erasedByteCount: self.isErased ? self.range.count : 0, isPoison: run.isPoison && !self.isErased)
         }
     }
 

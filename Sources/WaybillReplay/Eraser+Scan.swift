@@ -98,7 +98,7 @@ extension Eraser {
     /// Finds the person's lines in the archive, the quarantine, and the part of the journal that only exports have read.
     mutating func scan(_ people: ErasedPeople) throws(FileSystemError) {
         let index = try ArchiveIndex(data: self.data)
-        var readers = EventReaders(erased: people)
+        var readers = EventReaders(erased: people, poison: try PoisonedLines.read(in: self.data))
         // A copy, which reads while this one is changed.
         let disk = self
         for (path, byteCount) in index.lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
@@ -106,11 +106,22 @@ extension Eraser {
             var isTouched = false
             try disk.visit(stem, byteCount, index.lengths[stem + ".sources"] ?? 0) { run, bytes in
                 let reader = readers.reader(for: run.description)
+                let isPoison = Self.isPoison(stem)
                 bytes.forEachLine { range in
                     let line = UnsafeRawBufferPointer(rebasing: bytes[range])
-                    guard reader.read(line) == .quarantine(.erased) else { return }
+                    guard disk.isTheirs(line, reader, isPoison: isPoison) else { return }
                     isTouched = true
-                    self.note(line, run.offset.rawValue + UInt64(range.lowerBound), run.description, reader.source)
+                    if isPoison {
+                        self.poison.append(
+                            PoisonedLine(
+                                reader: PoisonOffsets.erased, stream: run.description.name,
+                                offset: run.offset.rawValue + UInt64(range.lowerBound), byteCount: range.count,
+                                signal: 0,
+                                version: "", at: run.receivedAt))
+                    }
+                    self.note(
+                        line, run.offset.rawValue + UInt64(range.lowerBound), run.description, reader.source,
+                        isPoison: isPoison)
                     self.report.lineCount += 1
                     self.report.byteCount += range.count + 1
                 }
@@ -130,7 +141,8 @@ extension Eraser {
         _ index: ArchiveIndex<Files>, _ people: ErasedPeople
     ) throws(FileSystemError) {
         guard !self.ids.isEmpty else { return }
-        var readers = EventReaders(erased: people)
+        let poison = try PoisonedLines.read(in: self.data)
+        var readers = EventReaders(erased: people, poison: poison)
         let ids = self.ids
         var shared: Set<[UInt8]> = []
         func look(_ line: UnsafeRawBufferPointer, _ reader: EventReader) {
@@ -141,6 +153,7 @@ extension Eraser {
         }
         for (path, byteCount) in index.lengths.sorted(by: { $0.key < $1.key }) where path.hasSuffix(".ndjson") {
             let stem = String(path.dropLast(".ndjson".utf8.count))
+            guard !Self.isPoison(stem) else { continue }
             try self.visit(stem, byteCount, index.lengths[stem + ".sources"] ?? 0) { run, bytes in
                 let reader = readers.reader(for: run.description)
                 bytes.forEachLine { look(UnsafeRawBufferPointer(rebasing: bytes[$0]), reader) }
@@ -149,7 +162,10 @@ extension Eraser {
         try self.visitJournal { batch, isArchived in
             guard !isArchived else { return }
             let reader = readers.reader(for: batch.description)
-            batch.raw.forEachLine { look(UnsafeRawBufferPointer(rebasing: batch.raw[$0]), reader) }
+            batch.raw.forEachLine { range in
+                guard reader.poison.readers(at: batch.offset.rawValue + UInt64(range.lowerBound)) == nil else { return }
+                look(UnsafeRawBufferPointer(rebasing: batch.raw[range]), reader)
+            }
         }
         self.sharedIDs = shared
         self.report.sharedIDCount = shared.count
@@ -197,21 +213,37 @@ extension Eraser {
             let lines = readers.reader(for: batch.description)
             batch.raw.forEachLine { range in
                 let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
-                guard !line.isEmpty, lines.read(line) == .quarantine(.erased) else { return }
+                let offset = batch.offset.rawValue + UInt64(range.lowerBound)
+                guard !line.isEmpty, lines.read(line, at: offset) == .quarantine(.erased) else { return }
                 self.report.journalLineCount += 1
                 guard !isArchived else { return }
-                self.note(line, batch.offset.rawValue + UInt64(range.lowerBound), batch.description, lines.source)
+                self.note(line, offset, batch.description, lines.source, isPoison: false)
             }
         }
     }
 
+    /// Whether a file has lines that nothing may read, because reading them ended the program.
+    static func isPoison(_ stem: String) -> Bool {
+        Path.name(of: stem) == QuarantineReason.poison.rawValue
+    }
+
+    /// Whether a line is the person's; one that nothing may read is, unless its bytes rule it out.
+    ///
+    /// They do not where only the digest of the id is known, nor where an escape may hide it.
+    func isTheirs(_ line: UnsafeRawBufferPointer, _ reader: EventReader, isPoison: Bool) -> Bool {
+        guard isPoison else { return reader.read(line) == .quarantine(.erased) }
+        guard !self.id.isEmpty, !line.contains(UInt8(ascii: "\\")) else { return true }
+        return line.indices.contains { line[$0...].starts(with: self.id) }
+    }
+
     /// Remembers how exports name a line's event.
     private mutating func note(
-        _ line: UnsafeRawBufferPointer, _ offset: UInt64, _ description: StreamDescription, _ source: SourceDescription
+        _ line: UnsafeRawBufferPointer, _ offset: UInt64, _ description: StreamDescription, _ source: SourceDescription,
+        isPoison: Bool
     ) {
         let principal = description.owner.principal
         self.places.insert(Place(principal: principal, stream: description.id.text, offset: offset))
-        guard let json = JSONValue(Array(line)) else { return }
+        guard !isPoison, let json = JSONValue(Array(line)) else { return }
         let id = json["id"]?.string.map { Array($0.utf8) }
         if source.isForeign {
             if let id, id.withUnsafeBytes({ LineStream.isEventID($0) }) {

@@ -114,6 +114,8 @@ package struct Eraser<Files: FileSystem> {
     var sharedIDs: Set<[UInt8]> = []
     /// The files of lines with lines of the person, without extension.
     var stems: Set<String> = []
+    /// The person's lines, or what may be theirs, that nothing reads.
+    var poison: [PoisonedLine] = []
 
     /// Prepares an erasure.
     ///
@@ -206,6 +208,8 @@ package struct Eraser<Files: FileSystem> {
         record.byteCount = max(record.byteCount, self.report.byteCount)
         record.days.formUnion(self.report.days)
         try log.record(record, of: digest)
+        // Nothing reads them, so nothing else would tell a later reader of the journal.
+        for line in self.poison { _ = try PoisonedLines.add(line, in: self.data) }
         for partition in partitions {
             let exchange = try self.eraseExport(partition)
             try log.exchange(exchange.pairs, exchange.changes)

@@ -94,8 +94,8 @@ struct LineSurveyor: ~Copyable {
     private var seen: [DeploymentEnvironment: Set<Digest128>] = [:]
     private(set) var survey = LineSurvey()
 
-    init(request: Replay.Request, erased: ErasedPeople?) {
-        self.readers = EventReaders(erased: erased)
+    init(request: Replay.Request, erased: ErasedPeople?, poison: PoisonedLines?) {
+        self.readers = EventReaders(erased: erased, poison: poison)
         self.filter = LineFilter(request)
         self.wantsDuplicates = request.duplicates == .dropped
         self.providers = request.users == .newest ? request.providers.filter(\.appliesUsersInOrder) : []
@@ -112,15 +112,16 @@ struct LineSurveyor: ~Copyable {
         return passes
     }
 
-    /// Takes the lines of one run.
+    /// Takes the lines of one run, which begins at `offset` of its stream.
     mutating func take(
-        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, at position: LinePosition,
-        in pass: Pass
+        _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
+        at position: LinePosition, in pass: Pass
     ) throws(Replay.Failure) {
         let reader = self.readers.reader(for: description)
         try bytes.forEachLine { (range) throws(Replay.Failure) in
             let line = UnsafeRawBufferPointer(rebasing: bytes[range])
-            guard case .event(let facts) = reader.read(line) else { return }
+            let isUnread = reader.poison.readers(at: offset.rawValue + UInt64(range.lowerBound)) != nil
+            guard !isUnread, case .event(let facts) = reader.read(line) else { return }
             let position = LinePosition(part: position.part, offset: position.offset + range.lowerBound)
             switch pass {
             case .ids(let share, let count):

@@ -91,9 +91,9 @@ struct ReplayedLines: ~Copyable {
 
     init(
         request: Replay.Request, range: ExportRange, survey: LineSurvey, environment: DeploymentEnvironment?,
-        outlets: [FeedOutlet], erased: ErasedPeople?
+        outlets: [FeedOutlet], erased: ErasedPeople?, poison: PoisonedLines?
     ) {
-        self.readers = EventReaders(erased: erased)
+        self.readers = EventReaders(erased: erased, poison: poison)
         self.filter = LineFilter(request)
         self.range = range
         self.survey = survey
@@ -139,6 +139,7 @@ struct ReplayedLines: ~Copyable {
     ) {
         let source = reader.source
         guard case .event(let facts) = line.reading else {
+            if line.isRefusedUnread { return self.refuse(line, source, receivedAt) }
             if line.reading != .quarantine(.erased) { self.facts.strayLineCount += 1 }
             return
         }
@@ -151,7 +152,10 @@ struct ReplayedLines: ~Copyable {
         }
         guard self.filter.admits(line.bytes, facts, source) else { return }
         for index in self.outlets.indices {
-            guard self.range.admits(self.outlets[index].days.day(of: facts.time)) else { continue }
+            // The dead letter of a line that the export does not read is on the day of its receipt.
+            let isUnread = line.poison?.contains(self.outlets[index].provider.rawValue) ?? false
+            let day = self.outlets[index].days.day(of: isUnread ? receivedAt : facts.time)
+            guard self.range.admits(day) else { continue }
             self.outlets[index].counts.lines += 1
             self.outlets[index].counts.bytes += line.bytes.count + 1
             if self.survey.isDuplicate(position) {
@@ -162,6 +166,17 @@ struct ReplayedLines: ~Copyable {
             } else {
                 self.outlets[index].target.export(line, source, receivedAt: receivedAt)
             }
+        }
+    }
+
+    /// Gives a line that no export reads to those whose report has the day of its receipt, where its dead letter is.
+    private mutating func refuse(_ line: ParsedLine, _ source: SourceDescription, _ receivedAt: WallTime) {
+        if let environment, source.env != environment { return }
+        for index in self.outlets.indices
+        where self.range.admits(self.outlets[index].days.day(of: receivedAt)) {
+            self.outlets[index].counts.lines += 1
+            self.outlets[index].counts.bytes += line.bytes.count + 1
+            self.outlets[index].target.export(line, source, receivedAt: receivedAt)
         }
     }
 

@@ -72,7 +72,7 @@ extension Replayer {
             request: self.request, range: self.request.range, survey: survey, environment: nil,
             outlets: targets.map {
                 FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
-            }, erased: try self.data.erasedForReplay())
+            }, erased: try self.data.erasedForReplay(), poison: try self.data.poisonForReplay())
         var report = Replay.Report()
         var progress = Replay.Progress()
         progress.totalByteCount = max(0, end.rawValue - start.rawValue)
@@ -101,7 +101,8 @@ extension Replayer {
     private func surveyJournal(
         from start: JournalPosition, to end: JournalPosition, _ observer: Replay.Observer
     ) throws(Replay.Failure) -> LineSurvey {
-        var surveyor = LineSurveyor(request: self.request, erased: try self.data.erasedForReplay())
+        var surveyor = LineSurveyor(
+            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.data.poisonForReplay())
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
         var lineCount = 0
         try self.visitJournal(from: start, to: end, observer) { batch, _ throws(Replay.Failure) in
@@ -110,8 +111,8 @@ extension Replayer {
         for pass in surveyor.passes(lineCount: lineCount) {
             try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
                 try surveyor.take(
-                    batch.raw, of: batch.description, at: LinePosition(part: number, offset: 0),
-                    in: pass)
+                    batch.raw, of: batch.description, from: batch.offset,
+                    at: LinePosition(part: number, offset: 0), in: pass)
             }
             surveyor.finishPass()
         }

@@ -157,7 +157,8 @@ extension Replayer {
                 environment: unit.env,
                 outlets: targets.map {
                     FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
-                }, erased: try ErasedPeople.read(in: self.replayer.data))
+                }, erased: try ErasedPeople.read(in: self.replayer.data),
+                poison: try PoisonedLines.read(in: self.replayer.data))
             var outcome = ReplayLedger<Files>.Outcome()
             for index in self.plan.parts[number] {
                 let part = self.plan.index.parts[index]
@@ -229,7 +230,8 @@ extension Replayer {
 
     /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
-        var surveyor = LineSurveyor(request: self.request, erased: try self.data.erasedForReplay())
+        var surveyor = LineSurveyor(
+            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.data.poisonForReplay())
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
         let inRange = plan.allParts
         var lineCount = 0
@@ -253,7 +255,7 @@ extension Replayer {
                     _ = try part.visitRuns(in: self.data) { run, bytes throws(FileSystemError) in
                         do throws(Replay.Failure) {
                             try surveyor.take(
-                                bytes, of: run.description,
+                                bytes, of: run.description, from: run.offset,
                                 at: LinePosition(part: index, offset: run.range.lowerBound),
                                 in: pass)
                             if observer.isStopped() { throw .interrupted(done: 0, of: plan.units.count) }

@@ -35,6 +35,14 @@ package struct Requeue<Files: FileSystem>: Sendable {
         case dead(Destination, Set<RefusalReason>)
     }
 
+    /// Whether lines that ended the program are taken.
+    package enum Poison: Hashable, Sendable {
+        /// They stay, also where every reason is asked for.
+        case kept
+        /// They are taken if no line of the directory ended this version of the program, or a later one.
+        case takenAfter(version: ProgramVersion)
+    }
+
     package struct Report: Hashable, Sendable {
         package var lineCount = 0
         package var byteCount = 0
@@ -60,6 +68,8 @@ package struct Requeue<Files: FileSystem>: Sendable {
         case busy(String)
         case tooMany(limit: Int)
         case unpublished(String)
+        /// A line ended this version, or a later one than the named.
+        case poisonOfVersion(String)
         /// Everything else was requeued.
         case damaged([String], dataDirectory: String, provider: String)
 
@@ -74,6 +84,9 @@ package struct Requeue<Files: FileSystem>: Sendable {
             case .damaged(let paths, let data, let provider):
                 "\(paths.joined(separator: ", ")) cannot be read to the end, and what is left of it was not requeued; waybill "
                     + "replay --data \(data) --provider \(provider) --from DAY --to DAY makes the day again"
+            case .poisonOfVersion(let version):
+                "lines ended version \(version) of the program, so they may end it again; name a later version with "
+                    + "--after-version, once it runs here"
             case .unpublished(let path):
                 "an interrupted requeue has yet to publish \(path), whose directory does not exist; run it in the same "
                     + "working directory as before, or restore the directory"
@@ -111,6 +124,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
     private let data: DataDirectory<Files>
     private let files: Files
     private let output: String
+    private let poison: Poison
 
     /// The maximum number of digests in memory and in `requeue.ids`: 16 bytes each.
     private static var takenCountMax: Int { 8 << 20 }
@@ -119,7 +133,8 @@ package struct Requeue<Files: FileSystem>: Sendable {
     private static var idsKey: String { "ids" }
     private static var takenPrefix: String { "taken:" }
 
-    package init(dataDirectory: String, output: String, files: Files) {
+    package init(dataDirectory: String, output: String, poison: Poison = .kept, files: Files) {
+        self.poison = poison
         self.data = DataDirectory(root: dataDirectory, files: files)
         self.files = files
         self.output = output
@@ -139,6 +154,13 @@ package struct Requeue<Files: FileSystem>: Sendable {
     private func runLocked(_ selection: Selection) throws(FileSystemError) -> Result<Report, Failure> {
         guard try self.files.status(at: self.data.state) != nil else {
             return .failure(.noDataDirectory(self.data.root))
+        }
+        if case .takenAfter(let version) = self.poison {
+            for line in try PoisonedLines.read(in: self.data)?.lines ?? [] {
+                guard let died = ProgramVersion(line.version), died < version else {
+                    return .failure(.poisonOfVersion(line.version))
+                }
+            }
         }
         let lock = try self.files.open(Path.join(self.data.state, "requeue.lock"), .append)
         defer { self.files.close(lock) }
@@ -226,11 +248,13 @@ package struct Requeue<Files: FileSystem>: Sendable {
         for (path, length) in lengths.sorted(by: { $0.key < $1.key })
         where path.hasPrefix("quarantine/") && path.hasSuffix(".ndjson") {
             let reason = QuarantineReason(rawValue: String(Path.name(of: path).dropLast(".ndjson".utf8.count)))
-            guard reasons.isEmpty || reason.map(reasons.contains) ?? false else { continue }
+            guard reasons.isEmpty || reason.map(reasons.contains) ?? false, reason != .poison || self.poison != .kept
+            else { continue }
             let taken = entries[Self.takenPrefix + path].flatMap { Int($0) } ?? 0
             guard taken < length else { continue }
             changes[Self.takenPrefix + path] = .some(String(length))
-            if let erased {
+            // The bytes of poison were searched when the person was erased: nothing parses it here.
+            if let erased, reason != .poison {
                 let sources = lengths[path.dropLast(".ndjson".utf8.count) + ".sources"] ?? 0
                 report.erasedCount += try self.takeLines(of: path, taken..<length, sources, erased, into: &output)
                 continue
@@ -304,7 +328,9 @@ package struct Requeue<Files: FileSystem>: Sendable {
         // What the archive may have, by its place.
         var missing: Set<Digest128> = []
         try self.visitLines(of: deadLetters, &report) { line, report throws(FileSystemError) in
-            guard taken.count <= Self.takenCountMax, letters.read(line, reasons) else { return }
+            guard taken.count <= Self.takenCountMax, letters.read(line, reasons),
+                self.poison != .kept || !letters.isPoison
+            else { return }
             guard let digest = letters.place?.digest(for: provider.rawValue) ?? letters.digest(provider) else {
                 report.withoutEventCount += 1
                 return

@@ -52,8 +52,10 @@ final class FleetReceiverProcess: @unchecked Sendable {
             lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry,
             sealInterval: .seconds(60))
         conditions.marks.set(true, for: Self.reader)
+        let formerEnd = journal.end
         let seed = StartSeed(id: life.dice.next(), incarnation: Incarnation(life.dice.next(), life.dice.next()))
         try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
+        self.membership?.begins(after: formerEnd, at: journal.end)
         let identity = journal.identity(name: receiver.name)
         self.uploader = try Uploader(
             receiver: receiver.name, fleet: receiver.bucket.fleet.text, journalDirectory: data.journal,
@@ -65,7 +67,7 @@ final class FleetReceiverProcess: @unchecked Sendable {
         self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
         self.commit = CommitLoop(
             journal: journal, feed: self.feed, budget: self.budget, retirement: self.retirement,
-            conditions: conditions, clock: receiver.clock, telemetry: telemetry)
+            conditions: conditions, clock: receiver.clock, telemetry: telemetry, membership: self.membership)
         let checks = FleetChecks()
         self.shared = ReceiverShared(
             configuration: configuration, identity: identity, feed: self.feed, budget: self.budget,

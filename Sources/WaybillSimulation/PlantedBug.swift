@@ -28,6 +28,9 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// A start does not finish the exchange of files that an erasure has begun.
     case leaveErasures
 
+    /// A start reads events without the record of the lines that end it.
+    case forgetPoison
+
     // What agents believe of receivers.
     /// An agent goes on from any offset, whatever its proof.
     case believeWithoutProof

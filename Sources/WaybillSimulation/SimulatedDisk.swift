@@ -117,6 +117,7 @@ final class SimulatedDisk {
             case .forgetSeals: call.verb == .status && (path.hasSuffix("/manifest.json") || path.hasSuffix(".gz"))
             case .skipErasureSync:
                 call.verb == .synchronize && (path.hasSuffix(".erase") || path.hasSuffix(".erase.gz.tmp"))
+            case .forgetPoison: call.verb == .status && path.contains("/_poison")
             case .forgetErasures: call.verb == .status && path.contains("erasures")
             case .ignoreLocks: call.verb == .lock
             default: false

@@ -118,6 +118,7 @@ extension SimulatedReceiver {
         } catch {
             preconditionFailure("a file that is there can be unlinked: \(error)")
         }
+        self.places = ReadingPlaces()
         for folder in self.folders(below: Self.root) { self.disk.memory.node(at: folder)?.settle() }
         self.changed()
     }

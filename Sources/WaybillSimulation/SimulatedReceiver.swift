@@ -23,6 +23,8 @@ final class SimulatedReceiver {
     let tally: Tally
     private(set) var process: ReceiverProcess?
     private(set) var isPowered = true
+    /// Where the readers of its processes are, in memory that a power cut takes.
+    var places = ReadingPlaces()
     let exports: [Destination]
     /// How far the receiver has said that it holds each stream.
     var promised: [StreamName: StreamOffset] = [:]
@@ -117,6 +119,7 @@ final class SimulatedReceiver {
         self.process?.lost()
         self.process = nil
         self.isPowered = false
+        self.places = ReadingPlaces()
         self.disk.cutPower()
         self.site.note("\(self.name) lost power")
         self.site.schedule.after(self.site.dice.milliseconds(1_000...20_000)) {
@@ -158,6 +161,7 @@ final class ReceiverProcess: @unchecked Sendable {
     private var isTurning = false
     private(set) var isAlive = true
     private let budgetByteCount: Int
+    private let death: ProcessDeath
 
     init(_ receiver: SimulatedReceiver, files: FaultyFiles) throws(FileSystemError) {
         let site = receiver.site
@@ -179,8 +183,11 @@ final class ReceiverProcess: @unchecked Sendable {
             throw cause
         }
         var journal = try Self.openJournal(data, of: receiver)
+        let death = ProcessDeath(of: receiver.places, files)
+        self.death = death
         let conditions = HostConditions(
-            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry)
+            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry,
+            poison: PoisonWatch(in: data, version: "0.1.0", places: receiver.places))
         let seed = StartSeed(id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
         try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
         let identity = journal.identity(name: receiver.name)
@@ -215,8 +222,12 @@ final class ReceiverProcess: @unchecked Sendable {
         var archives = group(of: ArchiveProjection<FaultyFiles>.self, telling: retirement)
         archives.add(try ArchiveProjection(data: data, zone: .utc))
         self.projections.append(GroupDriver(archives, delay: site.dice.pick(site.projectionDelays)))
-        var exports = group(of: ExportProjection<FaultyFiles>.self, telling: heard)
-        for options in configuration.exports { exports.add(try ExportProjection.live(options, data: data)) }
+        var exports = group(of: MortalProjection<ExportProjection<FaultyFiles>>.self, telling: heard)
+        for options in configuration.exports {
+            exports.add(
+                MortalProjection(
+                    try ExportProjection.live(options, data: data), mark: SiteLife.poisonMark, death: death))
+        }
         self.projections.append(GroupDriver(exports, delay: site.dice.pick(site.projectionDelays)))
         checks.process = self
     }
@@ -353,8 +364,9 @@ final class ReceiverProcess: @unchecked Sendable {
     /// The process is gone; its kernel closes its connections.
     func end(isSaid: Bool) {
         guard self.isAlive else { return }
-        self.files.die()
+        self.death.kill()
         self.isAlive = false
+        if let left = self.death.left { self.receiver.places = left }
         for side in self.sides { side.close(isSaid: isSaid) }
         self.sides = []
         // Who still waits for room holds its connection: there is room for everyone now.

@@ -51,7 +51,7 @@ final class SimulatedApp {
         guard let core, let files, !files.isStopped else { return }
         let token = self.site.nextToken()
         files.record()
-        let filler = String(repeating: "y", count: self.site.dice.int(0...120))
+        let filler = self.site.filler(for: token)
         let outcome = core.track { draft, rules, salt in
             draft.take(.action, "tap", nil, rules, salt) { fields in
                 fields.put("n", token)

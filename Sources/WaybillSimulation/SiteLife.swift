@@ -42,6 +42,12 @@ package final class SiteLife {
     let ledger = PromiseLedger()
     let bugs: Set<PlantedBug>
     let trace: ((String) -> Void)?
+    /// Of its own, as ``reloadDice``.
+    let poisonDice: Dice
+    /// What a line holds that ends the process of an export which reads it.
+    static let poisonMark = "ends-the-program"
+    /// The events in such lines.
+    var poisonTokens: Set<Int> = []
     let troubles: Set<Trouble>
     private var violation: String?
     /// Faults have stopped.
@@ -107,8 +113,11 @@ package final class SiteLife {
         let reloadDice = Dice(seed: seed ^ 0x7265_6C6F_6164_7300)
         self.reloadDice = reloadDice
         // Drawn with dice of their own, so that lives without reloads are as they always were.
-        var troubles = Set(Trouble.allCases.filter { $0 != .reloads && dice.chance(share) })
+        var troubles = Set(Trouble.allCases.filter { $0 != .reloads && $0 != .poison && dice.chance(share) })
         if reloadDice.chance(250) { troubles.insert(.reloads) }
+        let poisonDice = Dice(seed: seed ^ 0x706F_6973_6F6E_0000)
+        self.poisonDice = poisonDice
+        if poisonDice.chance(250) { troubles.insert(.poison) }
         // Who keeps no journal behind the checkpoints cannot do without them.
         if troubles.contains(.shortRetention) { troubles.remove(.rottenCheckpoint) }
         // What was written and never became durable is trouble enough for one disk and one life.
@@ -148,6 +157,14 @@ package final class SiteLife {
         guard let trace else { return }
         let milliseconds = self.schedule.now / 1_000_000
         trace("\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst()) \(text())")
+    }
+
+    /// What an event holds besides its token: in some lives and seldom, what ends exports.
+    func filler(for token: String) -> String {
+        let filler = String(repeating: "y", count: self.dice.int(0...120))
+        guard self.knows(.poison), self.poisonDice.chance(15) else { return filler }
+        if let number = Int(token.dropFirst().dropLast()) { self.poisonTokens.insert(number) }
+        return Self.poisonMark + filler
     }
 
     /// A text that no other line holds.
@@ -408,7 +425,7 @@ package final class SiteLife {
             self.betray(kind, receiver)
         case .principals: self.tellApart(receiver)
         case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
-            .noHints, .reloads, .smallWindow, .smallFeed, .shortRetention:
+            .noHints, .reloads, .poison, .smallWindow, .smallFeed, .shortRetention:
             break
         }
     }
@@ -469,22 +486,5 @@ package final class SiteLife {
         let path = self.dice.pick(paths)
         receiver.disk.rot(path)
         self.note("\(path) rots")
-    }
-}
-
-extension Trouble {
-    /// Whether it comes now and then; otherwise it is there all the time.
-    fileprivate var isOccasional: Bool {
-        switch self {
-        case .appDeaths, .agentDeaths, .receiverDeaths, .agentStops, .receiverStops, .sourcePowerCuts,
-            .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
-            .partitions, .clockJumps, .passingDays, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
-            .rottenRegistry, .rottenCheckpoint, .rottenJournal, .restoredData, .lostData, .lostTail, .lostBoth,
-            .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent, .principals:
-            true
-        case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
-            .noHints, .reloads, .smallWindow, .smallFeed, .shortRetention:
-            false
-        }
     }
 }

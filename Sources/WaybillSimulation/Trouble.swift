@@ -22,6 +22,25 @@ enum Trouble: CaseIterable, Hashable, Sendable {
     case principals
     // Configurations that are reloaded: sources come and go, and change places.
     case reloads
+    // Lines that end the exports which read them.
+    case poison
     // Small limits.
     case smallWindow, smallFeed, shortRetention
+}
+
+extension Trouble {
+    /// Whether it comes now and then; otherwise it is there all the time.
+    var isOccasional: Bool {
+        switch self {
+        case .appDeaths, .agentDeaths, .receiverDeaths, .agentStops, .receiverStops, .sourcePowerCuts,
+            .receiverPowerCuts, .diskErrors, .syncErrors, .shortWrites, .fullDisks, .halfOpenConnections, .stalls,
+            .partitions, .clockJumps, .passingDays, .rotation, .copyTruncate, .deletion, .lostRegistry, .oldRegistry,
+            .rottenRegistry, .rottenCheckpoint, .rottenJournal, .restoredData, .lostData, .lostTail, .lostBoth,
+            .unlinkedJournal, .rewrites, .falseReceiver, .lyingAgent, .principals:
+            true
+        case .cutConnections, .slowSyncs, .twoReceivers, .drift, .lateWrites, .longLines, .tornLines, .missedHints,
+            .noHints, .reloads, .poison, .smallWindow, .smallFeed, .shortRetention:
+            false
+        }
+    }
 }

@@ -25,7 +25,7 @@ class ContentTests(unittest.TestCase):
     def test_each_command_has_a_manual_page_that_has_no_faults(self):
         pages = {path.name.removesuffix(".1.gz") for path in (contents() / "usr/share/man/man1").iterdir()}
         shown = run("--help").stdout.decode()
-        commands = re.findall(r"^  ([a-z]+) {2,}", shown[shown.index("SUBCOMMANDS"):], re.MULTILINE)
+        commands = re.findall(r"^  ([a-z-]+) {2,}", shown[shown.index("SUBCOMMANDS"):], re.MULTILINE)
         self.assertEqual(pages, {"waybill", "waybill-fleet", *(f"waybill-{name}" for name in commands)})
         for name in pages:
             page = contents() / f"usr/share/man/man1/{name}.1.gz"

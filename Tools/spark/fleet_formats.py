@@ -233,7 +233,7 @@ def runs(text: bytes) -> Iterator[Run]:
                 streams[int(number)] = stream_name(json.loads(opened))
                 continue
             number, offset, _, start, length, lines, *empty = map(int, rest.split(b" "))
-            if word not in (b"FROM", b"ERASED"):
+            if word not in (b"FROM", b"ERASED", b"POISON"):
                 raise ValueError
             taken = length + (empty[0] if empty else 0)
             yield Run(streams[number], offset, start, taken, lines, word == b"ERASED")

@@ -41,6 +41,43 @@ void waybill_trim_memory(void);
 /// Sets the calling thread's mark and returns the one before; 0 on a thread that was never marked.
 int waybill_mark_thread(int mark);
 
+/// Where a reader is, in memory that outlives the process (`ReadingPlaces.swift` says what the numbers mean).
+typedef struct {
+    /// The reader's name, ended by a NUL.
+    char reader[48];
+    int64_t phase;
+    int64_t position;
+    int64_t stream;
+    int64_t offset;
+    /// The signal of the fault that ended the process while it was here; 0: none did.
+    int64_t signal;
+    int64_t suspect_phase;
+    int64_t suspect_position;
+    int64_t suspect_stream;
+    int64_t suspect_offset;
+    int64_t suspect_signal;
+    /// Faults at the suspect, of a line: those of its batch before it included.
+    int64_t suspect_count;
+    /// Starts in a row that ended at `end_position` without a fault, and the line if it was read alone; else -1.
+    int64_t end_count;
+    int64_t end_position;
+    int64_t end_stream;
+    int64_t end_offset;
+} waybill_place;
+
+/// Has the faults of the program (`SIGSEGV` and its like) marked at the place that the faulting thread uses, before they
+/// end it as they did. What another process sends is not marked.
+void waybill_watch_faults(void);
+
+/// Makes a place the one at which the calling thread's faults are marked; NULL: none.
+void waybill_place_use(waybill_place *place);
+
+/// Marks a fault at a place, as the handler does.
+void waybill_place_mark(waybill_place *place, int signal);
+
+/// Maps a file of this length, which is created if it is missing. Returns NULL with `errno` set if it cannot.
+void *waybill_map_shared(const char *path, unsigned long byte_count);
+
 /// A lock for short sections: `os_unfair_lock` on Apple's systems, a mutex of POSIX on others.
 typedef struct waybill_lock waybill_lock;
 

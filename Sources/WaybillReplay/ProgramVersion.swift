@@ -1,0 +1,17 @@
+/// A version of the program, three numbers and dots: 0.1.0.
+package struct ProgramVersion: Hashable, Comparable, Sendable {
+    private let numbers: [Int]
+
+    /// `nil` if the text is not a version; what follows a `-` does not count.
+    package init?(_ text: String) {
+        let numbers = text.prefix { $0 != "-" }.split(separator: ".", omittingEmptySubsequences: false).map { Int($0) }
+        guard numbers.count == 3, numbers.allSatisfy({ $0.map { (0...9_999).contains($0) } ?? false }) else {
+            return nil
+        }
+        self.numbers = numbers.compactMap(\.self)
+    }
+
+    package static func < (left: ProgramVersion, right: ProgramVersion) -> Bool {
+        left.numbers.lexicographicallyPrecedes(right.numbers)
+    }
+}

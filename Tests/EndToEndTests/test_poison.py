@@ -1,0 +1,161 @@
+"""A line that ends the program which reads it: it is set aside, and everything else arrives.
+
+The defect is not in the program: a library that is loaded before it has a fault when a thread reads the line.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from fleet_checks import COMPILER
+from harness import SiteTest, run, until
+from ledger import EventMaker
+
+TEXT = "ends-the-program"
+
+
+class PoisonTest(SiteTest):
+    def setUp(self):
+        super().setUp()
+        self.maker = EventMaker(7)
+        self.library = self.site.root / "poison.so"
+        source = pathlib.Path(__file__).with_name("poison.c")
+        subprocess.run(
+            [COMPILER, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", self.library, source, "-ldl"], check=True, timeout=120)
+
+    def write(self, name, marked):
+        """Twenty lines in a log; those with these numbers end the program. Returns them."""
+        lines = []
+        for number in range(20):
+            line = {"time": "2026-11-20T09:15:00.000Z", "event": "e", "n": number}
+            if number in marked:
+                line[TEXT + "A"] = 1
+            # The name of the member has an escape, so that whoever compares it copies the text before that.
+            lines.append(json.dumps(line).replace(TEXT + "A", TEXT + "\\u0041") + "\n")
+        (self.site.root / name).write_text("".join(lines))
+        return lines
+
+    def ship(self, name):
+        return self.site.once("--glob", self.site.root / name, "--env", "prod", "--bundle", "com.example.web")
+
+    def start(self, thread, *arguments, exports, **variables):
+        environment = {
+            "LD_PRELOAD": str(self.library), "POISON_TEXT": TEXT, "POISON_THREAD": thread, "SWIFT_BACKTRACE": "enable=no", **variables}
+        return self.site.start(
+            "receiver", "--data", self.site.data, "--listen", self.site.address, "--exports", exports, "--stop-seconds", "60",
+            *arguments, log="receiver.log", env=environment)
+
+    def live_until_it_stays(self, thread, exports, deaths):
+        """Starts the receiver again after each death, as its supervisor does; returns the one that goes on."""
+        for _ in range(deaths):
+            receiver = self.start(thread, exports=exports)
+            code = receiver.wait()
+            self.assertLess(code, 0, receiver.log())
+            self.assertEqual(-code, 11)
+        receiver = self.start(thread, exports=exports)
+        receiver.until_logged("receiver started", 60)
+        return receiver
+
+    def archived(self):
+        lines = []
+        for path in sorted(self.site.data.glob("archive/**/*.ndjson")):
+            lines += path.read_text().splitlines(keepends=True)
+        return lines
+
+    def ship_and_die(self, thread, exports, name, marked):
+        """Ships a log while the receiver dies of it; returns its lines."""
+        lines = self.write(name, marked)
+        receiver = self.start(thread, exports=exports)
+        receiver.until_logged("receiver started", 60)
+        agent = self.site.agent(
+            "--glob", self.site.root / name, "--env", "prod", "--bundle", "com.example.web")
+        self.assertEqual(receiver.wait(), -11)
+        agent.kill()
+        return lines
+
+
+class ArchiveTests(PoisonTest):
+    def test_the_archives_line_goes_to_the_quarantine(self):
+        lines = self.ship_and_die("waybill-archive", "csv", "a.ndjson", {7})
+        receiver = self.live_until_it_stays("waybill-archive", "csv", 1)
+        until(lambda: len(self.archived()) == 19, 30, "everything else is archived")
+        self.assertEqual(receiver.stop(), 0)
+        self.assertIn("a line that ended the program twice was set aside", receiver.log())
+        self.assertEqual(self.archived(), lines[:7] + lines[8:])
+        [path] = self.site.data.glob("quarantine/date=*/poison.ndjson")
+        self.assertEqual(path.read_text(), lines[7])
+        [runs] = [line.split() for line in path.with_suffix(".sources").read_text().splitlines() if line.startswith("POISON ")]
+        self.assertEqual(int(runs[2]), sum(map(len, lines[:7])))
+
+        # A program without the defect decides alike, and so does one that verifies or exports again.
+        verified = run("inspect", "--verify", self.site.data)
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        for command in (["requeue", "--quarantine", "--reason", "poison"],
+                        ["requeue", "--quarantine", "--after-version", "99.0.0"],
+                        ["requeue", "--quarantine", "--after-version", "new"]):
+            refused = run(*command, "--data", self.site.data, "--output", self.site.root / "again")
+            self.assertEqual(refused.returncode, 64, refused.stderr)
+        kept = run("requeue", "--quarantine", "--data", self.site.data, "--output", self.site.root / "again")
+        self.assertEqual((kept.returncode, json.loads(kept.stdout)["lines"]), (0, 0), kept.stderr)
+
+    def test_kills_set_nothing_aside_and_are_reported_with_the_line(self):
+        lines = self.write("a.ndjson", {7})
+        # Everything is in the journal before the archive reads it.
+        receiver = self.site.receiver()
+        self.ship("a.ndjson")
+        until(lambda: len(self.archived()) == 20, 30, "the lines are archived")
+        self.assertEqual(receiver.stop(), 0)
+        for path in self.site.data.glob("state/archive.state*"):
+            path.unlink()
+        shutil.rmtree(self.site.data / "archive")
+        (self.site.data / "state" / "readers").unlink()
+        for _ in range(5):
+            receiver = self.start("waybill-archive", exports="csv", POISON_KILL="1")
+            self.assertEqual(receiver.wait(), -9)
+        self.assertFalse((self.site.data / "quarantine" / "_poison").exists())
+        [told] = [line for line in map(json.loads, receiver.log().splitlines()) if line.get("id") == "WB1318"]
+        self.assertEqual(told["offset"], sum(map(len, lines[:7])))
+
+        # The command that the message names.
+        done = run("set-aside", "--data", self.site.data, "--stream", told["stream"], "--offset", told["offset"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        receiver = self.start("waybill-archive", exports="csv", POISON_KILL="1")
+        until(lambda: len(self.archived()) == 19, 30, "everything else is archived")
+        self.assertEqual(receiver.stop(), 0)
+        [path] = self.site.data.glob("quarantine/date=*/poison.ndjson")
+        self.assertEqual(path.read_text(), lines[7])
+
+
+class ExportTests(PoisonTest):
+    def letters(self, provider):
+        return [json.loads(line) for path in sorted(self.site.data.glob(f"exports/{provider}/**/dead/*.ndjson"))
+                for line in path.read_text().splitlines()]
+
+    def check(self, exports, lines):
+        receiver = self.live_until_it_stays("wb-exports-0", exports, 1)
+        until(lambda: len(self.archived()) == 20, 30, "everything is archived")
+        providers = exports.split(",")
+        until(lambda: all(self.letters(provider) for provider in providers), 30, "each export has its dead letter")
+        self.assertEqual(receiver.stop(), 0)
+        self.assertEqual(self.archived(), lines)
+        for provider in providers:
+            [letter] = [letter for letter in self.letters(provider) if letter["reason"] == "poison"]
+            self.assertEqual(letter["offset"], sum(map(len, lines[:7])))
+        self.assertEqual(list(self.site.data.glob("quarantine/date=*/poison.*")), [])
+        verified = run("inspect", "--verify", self.site.data)
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        return verified
+
+    def test_an_exports_line_is_its_dead_letter_and_stays_in_the_archive(self):
+        lines = self.ship_and_die("wb-exports-0", "csv", "a.ndjson", {7})
+        self.check("csv", lines)
+
+    def test_what_several_exports_read_together_is_a_dead_letter_of_each(self):
+        lines = self.ship_and_die("wb-exports-0", "csv,mixpanel,segment", "a.ndjson", {7})
+        self.check("csv,mixpanel,segment", lines)
+
+
+if __name__ == "__main__":
+    unittest.main()
