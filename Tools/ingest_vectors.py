@@ -39,20 +39,23 @@ class Rows:
     def __init__(self, method, path):
         self.method, self.path, self.rows = method, path, []
 
-    def add(self, name, body="", *, path=None, query="", headers=None, addresses="drop", address="192.0.2.33", agent=AGENT,
-            seed=1):
+    def add(self, name, body="", *, method=None, path=None, query="", headers=None, addresses="drop", address="192.0.2.33",
+            agent=AGENT, seed=1):
         body = body.encode() if isinstance(body, str) else body
         headers = headers or {}
         context = ingest.Context(
             ingest.Source(KEY, BUNDLE, ENV, addresses), RECEIVED_AT, ingest.kept_address(addresses, address), agent,
             ingest.Random(seed))
-        row = {"name": name, "method": self.method, "path": path or self.path, "query": query, "headers": headers,
+        method = method or self.method
+        row = {"name": name, "method": method, "path": path or self.path, "query": query, "headers": headers,
                **shown("body", body), "address": address, "addresses": addresses, "user_agent": agent, "seed": seed}
         try:
-            reading = ingest.read(self.method, row["path"], query, headers, body, context)
+            reading = ingest.read(method, row["path"], query, headers, body, context)
             row["key"] = reading.key
             row["lines"] = [line(id, number, reading.dialect, rest) for id, number, rest in reading.lines]
             row["faults"] = [{"reason": reason, **shown("event", raw)} for reason, raw in reading.faults]
+            if reading.remarks:
+                row["remarks"] = reading.remarks
         except ingest.Refused as refused:
             row["refused"] = str(refused)
         self.rows.append(row)
@@ -211,7 +214,13 @@ def segment():
             ("a clock that is a hundred years ahead", 4_950_838_740_000, "2126-11-20T09:00:00Z"),
             ("a clock at 1970 that was set before it sent", "1970-01-01T00:04:00.000Z", "2026-11-20T08:59:59Z"),
             ("a clock at 1970 and no time of sending", "1970-01-01T00:04:00.000Z", "never"),
-            ("times before 1970 and after 9999", -1, "1970-01-01T00:05:00.000Z")):
+            ("a clock at 1970 in a zone of its own", "1969-12-31T15:04:00.000Z", "1969-12-31T15:05:00Z"),
+            ("a clock at 1970 that counts, three weeks after", 1_814_400_000, "1970-01-22T00:01:00Z"),
+            ("a clock that reaches 2100 before it sends", "2099-12-31T23:55:00Z", "2100-01-01T00:05:00Z"),
+            ("a clock that lost its time before it sent", "2026-11-20T08:59:00Z", "1970-01-01T00:05:00Z"),
+            ("a clock that went to 2126 before it sent", "2026-11-20T08:59:00Z", "2126-11-20T09:00:00Z"),
+            ("the times of a clock that is never set", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+            ("times before 1970", -1, "1970-01-01T00:05:00.000Z")):
         batch(name, event(timestamp=time), event(timestamp=time, context={"library": {"name": "analytics-swift"}}), event(),
               tail=f',"sentAt":{text(sent_at)}')
     batch("an event's own time of sending", event(timestamp="2026-11-20T07:00:00Z", sentAt="2026-11-20T08:00:00Z"),
@@ -221,6 +230,30 @@ def segment():
         "2026-11-20T09:00:00.987654321+09:30", "2026-11-20 09:00:00Z", "2026-11-20t09:00:00z", "2026-11-20T09:00:60Z",
         1795165190000, 1795165190000.75, "1795165190000", "2026-11-20", "2026-02-30T00:00:00Z", "2026-11-20T09:00:00", 1795165190,
         "1999-12-31T23:59:59.999Z", "2000-01-01T00:00:00Z", "2099-12-31T23:59:59.999Z", "2100-01-01T00:00:00Z", True, {}, "", None)))
+    batch("times in other forms", *(event(timestamp=time) for time in (
+        "2026-11-20", "2026-11-20T08:00", "2026-11-20 08:00", "2026-11-20T08:00Z", "2026-11-20T08:00:00", "2026-11-20 08:00:00.5",
+        "2026-11-20T08:00:00,25Z", "2026-11-20T08:00:00+09", "2026-11-20 08:00:00 +0900", "2026-11-20 08:00:00 UTC", "2026-11-20 08:00:00 GMT",
+        " 2026-11-20T08:00:00Z\n", "Fri, 20 Nov 2026 08:00:00 GMT", "20 Nov 2026 08:00 -0330", "Fri, 5 Nov 2026 08:00:00 UTC",
+        1795161600, "1795161600", 1795161600.123456, "1795161600.5", 1795161600000, "1795161600000.", 946684800, 4102444799, 4102444799.9999,
+        "", "  ", "\t")))
+    batch("a time whose plus sign is escaped", '{"type":"track","event":"e","userId":"u","timestamp":"2026-11-20T18:00:00.5\\u002B09:00"}')
+    batch("times that are none", *(event(timestamp=time) for time in (
+        "yesterday", "토" * 40, "2026-02-29", "2026-13-01", "2026-11-20T24:00", "2026-11-20T08:60", "2026-11-20T08:00:61Z", "2026-11-20T08:00:00.Z",
+        "2026-11-20T8:00", "2026-11-20T", "2026-11-20Z", "2026-11-20T08:00:00+24:00", "2026-11-20T08:00:00+0960", "2026-11-20T08:00:00  Z",
+        "2026-11-20T08:00:00 PST", "11/20/2026", "20.11.2026", "Fri, 32 Nov 2026 08:00:00 GMT", "Friday, 20 Nov 2026 08:00:00 GMT",
+        "20 Nov 2026 08:00:00", "Fri Nov 20 2026 08:00:00 GMT", "2026-W47-5", 1795161600000000, 123456789012345, "1.7951616e12", "+1795161600", "--1", "-", ".5",
+        946684799, 4102444800, 0, -1795161600, "0000-01-01", "0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01", "١٧٩٥١٦١٦٠٠",
+        True, False, [], {"seconds": [1]}, [1, 2])))
+    batch("a time that is none, as JSON on two lines", '{"type":"track","event":"e","userId":"u","timestamp":{"a":\n"\\u0001"}}')
+    batch("an original time that is none before another one", event(originalTimestamp="x", timestamp="2026-11-20T08:00:00Z"),
+          event(originalTimestamp="", timestamp="2026-11-20T08:00:00Z"))
+    batch("ids that could be ours", event(messageId="0199a1b2-c3d4-8e5f-8a6b-7c8d9e0f1a2b"),
+          event(messageId="0199A1B2-C3D4-8E5F-BA6B-7C8D9E0F1A2B"), event(messageId="0199a1b2-c3d4-8e5f-ca6b-7c8d9e0f1a2b"),
+          event(messageId="0199a1b2-c3d4-9e5f-8a6b-7c8d9e0f1a2b"), event(messageId=f"traits {UUID}"), event(messageId="\0traits"))
+    batch("traits in the context", event(type="identify", context={"traits": {"plan": "pro"}, "x": 1}),
+          event(type="identify", traits={"a": 1}, context={"traits": {"plan": "pro"}}), event(type="identify", traits={}, context={"traits": {"b": 2}}),
+          event(type="identify", traits=None, context={"traits": {"c": 3}}), event(type="identify", context={"traits": "x"}),
+          event(context={"traits": {"plan": "pro"}}))
     batch("a time that is none once it is corrected", event(timestamp="2000-01-01T00:00:00Z"), tail=',"sentAt":"2099-01-01T00:00:00Z"')
     batch("one faulty event of each kind, and good ones", 1, event(), {"type": "track", "userId": "u"},
           {"type": "track", "event": "e"}, event(type="dance"), event(timestamp="x"), event(type="identify", traits=3), "{}", "[]",
@@ -300,6 +333,24 @@ def posthog():
     batch("an event that sets traits, too", event({"amount": 3, "$set": {"paid": True}, "$set_once": {"first": 1}}),
           event({"$unset": ["x"]}), event({"$set": {}}), event({"$set": 3}), event({"$unset": "x"}),
           event({"$set": {"a": 1}}, uuid=None, timestamp="2026-11-20T08:00:00Z"), tail=',"sent_at":"2026-11-20T08:30:00Z"')
+    batch("groups are nobody", event({"$group_type": "company", "$group_key": "acme", "$group_set": {"n": 5}, "$set": {"a": 1}},
+                                     event="$groupidentify", distinct_id="$company_acme"),
+          event({"$group_key": 7, "$is_identified": False, "distinct_id": "d", "group_id": "own"}, event="$groupidentify", distinct_id=None),
+          event(event="$groupidentify"), event(event="$groupidentify", distinct_id=None))
+    batch("aliases", event({"distinct_id": "old-anon", "alias": "u-1"}, event="$create_alias", distinct_id="old-anon"),
+          event({"alias": 9, "$device_id": "d", "$is_identified": False, "previous_id": "own"}, event="$create_alias", distinct_id="d"),
+          event(event="$create_alias"), event({"alias": ""}, event="$create_alias"), event({"alias": "u" * 257}, event="$create_alias"))
+    batch("traits that are set once", event({"$set_once": {"first": 1}}, event="$set_once"))
+    batch("times in other forms", event(timestamp="2026-11-20"), event(timestamp=1795161600), event(timestamp="now", offset=5000),
+          event({"$set": {"a": 1}}, timestamp="now"), event(timestamp="", offset=5000), event({"$set": {"x": "y" * 33_000}}, timestamp="now"),
+          event({"$ignore_sent_at": True}, timestamp="1970-01-01T00:04:00Z"), event(timestamp="1970-01-01T00:04:00Z"),
+          tail=',"sent_at":"1970-01-01T00:05:00Z"')
+    capture = base64.b64encode(text(event({"token": KEY})).encode()).decode()
+    for path in ("/e/", "/capture", "/i/v0/e"):
+        rows.add(f"a capture in the query at {path}", method="GET", path=path, query=urllib.parse.urlencode({"data": capture, "ip": 1}))
+    rows.add("a capture in the query of a body that is empty", path="/e", query="data=" + urllib.parse.quote(text(event())))
+    rows.add("a query without a capture", method="GET", path="/e", query="ip=1")
+    rows.add("no capture", method="GET", path="/e")
     batch("an event whose traits are too long is a fault as a whole", event({"amount": 3, "$set": {"x": "y" * 33_000}}), event())
     batch("sessions", event({"$session_id": SESSION.upper()}), event({"$session_id": "no uuid"}), event({"$session_id": UUID[:14] + "4" + UUID[15:]}))
     for name, tail in (("a clock behind", ',"sent_at":"2026-11-20T08:00:00Z"'), ("a clock ahead", ',"sentAt":"2026-11-20T10:00:00+00:00"'),
@@ -356,6 +407,15 @@ def amplitude():
     batch("an event that sets traits, too", event(user_properties={"$set": {"x": 1}, "$add": {"n": -2.5}}, time=1795165190000),
           event(user_properties={}), event(user_properties=[]), event(user_properties=None),
           tail=',"client_upload_time":"2026-11-20T08:30:00.000Z"')
+    batch("operations that have no place", event(event_type="$identify", user_properties={"$clearAll": "-"}),
+          event(event_type="$identify", user_properties={"$set": {"a": 1}, "$append": {"l": 1}, "$prepend": {"l": 2}, "$preInsert": {"l": 3},
+                                                         "$postInsert": {"l": 4}, "$remove": {"l": 5}}),
+          event(user_properties={"plain": 1, "$remove": {"l": 5}}), event(user_properties={"$append": {"l": 1}}, time="now"))
+    group = {"groups": {"org": "acme"}, "group_properties": {"$set": {"x": 1}}}
+    batch("groups are nobody", {"event_type": "$groupidentify", **group},
+          event(event_type="$groupidentify", user_properties={"$set": {"a": 1}, "$clearAll": "-"}, event_properties={"e": 1}, **group))
+    batch("a clock at 1970", event(time=240_000), event(time=1_814_400_000), event(time="1970-01-01T00:04:00Z", user_properties={"a": 1}),
+          tail=',"client_upload_time":"1970-01-22T00:01:00.000Z"')
     batch("traits that are none", event(event_type="$identify", user_properties="x"), event(user_properties=3),
           event(user_properties={"$add": {"n": "2"}}), event(event_type="$identify", user_properties={"$add": {"n": None}}),
           event(user_properties={"$set": 3, "$add": [], "$unset": ["x"]}))
@@ -404,12 +464,14 @@ def native():
     lines("a user event", event(kind="user", traits={"a": None, "b": [1]}, traits_once={"c": 1}, traits_add={"n": 1.5}))
     lines("members that are null are not there", event(user=None, anon=None, data=None, kind=None, ts=None, traits=None, unknown=None))
     lines("numbers as ids of people", event(user=17, anon=-1.5))
+    lines("times in other forms", event(ts="2026-11-20 08:00"), event(ts=1795161600), event(ts="now", ts_client="2026-11-20T07:00:00.000Z"),
+          event(ts=""), event(ts="1970-01-01T00:00:00Z", ts_client=5), event(ts="now", data={"x": "y" * 33_000}), event(ts_client="토" * 21))
     bad = {"user": ["", "u" * 257, [], True, int("1" * 257)], "anon": ["", {}], "session": [UUID[:14] + "4" + UUID[15:], SESSION.upper(), 5],
            "ids": [{"ga4": 5}, []], "app": ["", 1], "os": [""], "log": [1.1], "screen": [5], "lang": [False], "country": ["kr", "KOR"],
            "user_agent": ["é" * 257], "tz": [1441, 1.5, "540"], "prev_ms": [-1, 2**53], "session_n": [1e3, "1"], "data": [[], "x"],
            "providers": ["ga4", [""], [5]], "overrides": [{"ga4": {}}, {"ga4": {"skip": False}}, {"ga4": {"other": 1}}, {"ga4": 1}, {"ga4": {"name": ""}}, []],
            "consent": [{"analytics": True}, {"analytics": True, "ads": "no"}], "sample_rate": [0, 1.5, "1", -1], "kind": ["click", 5, "Event"],
-           "ts_client": ["2026-11-20T07:00:00Z", "2026-02-30T07:00:00.000Z", 5], "ts": ["yesterday", 17, True], "name": ["", 5, "n" * 256]}
+           "ts_client": ["토" * 22, 5], "ts": ["yesterday", 17, True], "name": ["", 5, "n" * 256]}
     for member, values in bad.items():
         lines(f"{member} that is none", *(event(**{member: value}) for value in values), event())
     lines("traits that are none", event(traits=[]), event(traits_once={"a": None}), event(traits_add={"a": "1"}), event(kind="user"),

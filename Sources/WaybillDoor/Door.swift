@@ -24,6 +24,8 @@ final class Door: Sendable {
     struct Refusal: Error {
         let reason: DoorTelemetry.RefusalReason
         var headers: [(String, String)] = []
+        /// What the answer says instead of the reason's own text.
+        var text: [UInt8]?
         var standing: DoorStanding?
     }
 
@@ -108,9 +110,12 @@ final class Door: Sendable {
         let count = events.lines.count + events.faults.count
         if let pause = standing.take(count, at: self.clock.monotonicTime()) {
             let seconds = Int((pause / .seconds(1)).rounded(.up))
-            throw Refusal(reason: .tooFast, headers: [("Retry-After", "\(max(1, seconds))")], standing: standing)
+            throw Refusal(
+                reason: .tooFast, headers: [("Retry-After", "\(max(1, seconds))")],
+                text: events.laterText("too many events a second for this key; send them again later", for: dialect),
+                standing: standing)
         }
-        self.telemetry.faulty(events.faults)
+        self.telemetry.faulty(events.faults + events.remarks)
         return Reading(
             request: DoorRequest(
                 source: source, dialect: dialect, events, body: events.faults.isEmpty ? [] : bytes),
@@ -252,14 +257,22 @@ extension DoorTelemetry.RefusalReason {
         let text: String
         switch self {
         case .noKey, .unknownKey, .slow: return []
-        case .notFound: text = "no such path; Documentation/ingest.md lists them"
+        case .notFound:
+            // Mixpanel's library shows its user the error if there is a status.
+            return JSONWriter.object { json in
+                json.member("status", 0)
+                json.member(
+                    "error",
+                    "no such path: libraries of Segment, RudderStack, PostHog and Amplitude are taken, and none of Mixpanel or Snowplow; Documentation/ingest.md lists the paths"
+                )
+            }
         case .method: text = "this path takes another method"
         case .dialect: text = "this key does not allow this kind of request"
         case .origin: text = "pages of this origin may not use this key"
         case .tooLarge: text = "the body is too large; send smaller batches"
         case .encoding: text = "this content encoding is not known; send gzip, deflate or none"
         case .malformed: text = "the body cannot be read as a whole; nothing of it was stored"
-        case .tooFast: text = "too many events a second for this key; send them again later"
+        case .tooFast: text = "too many events a second"
         case .share: text = "this address sends too much at once; nothing was stored; send it again later"
         case .memory, .displaced, .stopping: text = "nothing was stored; send it again"
         }

@@ -309,7 +309,8 @@ final class DoorHandler: ChannelInboundHandler {
                 self.store(reading, request, context)
             } catch {
                 self.door.telemetry.answered(dialect, status: error.reason.status, took: nil)
-                self.refuse(error.reason, request.head, context, error.headers, standing: error.standing)
+                self.refuse(
+                    error.reason, request.head, context, error.headers, text: error.text, standing: error.standing)
             }
         }
     }
@@ -356,12 +357,12 @@ final class DoorHandler: ChannelInboundHandler {
                     200, DoorScript.pixel, head, context,
                     [("Content-Type", "image/gif"), ("Cache-Control", "no-store")] + DoorScript.forAnyPage)
             }
-            self.write(200, counts.text(for: dialect), head, context, standing: reading.standing)
+            let text = counts.text(for: dialect, reading.request.events)
+            self.write(200, text, head, context, standing: reading.standing)
         case .full, .failed:
             self.door.telemetry.answered(dialect, status: 503, took: nil)
-            self.write(
-                503, Array("{\"error\":\"nothing was stored; send it again\"}".utf8), head, context,
-                [("Retry-After", "5")], standing: reading.standing)
+            let text = reading.request.events.laterText("nothing was stored; send it again", for: dialect)
+            self.write(503, text, head, context, [("Retry-After", "5")], standing: reading.standing)
         }
     }
 
@@ -405,14 +406,14 @@ final class DoorHandler: ChannelInboundHandler {
 
     private func refuse(
         _ reason: DoorTelemetry.RefusalReason, _ head: HTTPRequestHead, _ context: ChannelHandlerContext,
-        _ headers: [(String, String)] = [], standing: DoorStanding? = nil
+        _ headers: [(String, String)] = [], text: [UInt8]? = nil, standing: DoorStanding? = nil
     ) {
         self.door.telemetry.refused(reason)
         standing?.tally.refused(reason)
         let isAllRead = self.isAllRead
         self.phase = .refused
         self.write(
-            reason.status, reason.text, head, context, reason.headers + headers, standing: standing,
+            reason.status, text ?? reason.text, head, context, reason.headers + headers, standing: standing,
             isAllRead: isAllRead)
     }
 

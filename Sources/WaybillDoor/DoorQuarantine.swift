@@ -1,6 +1,7 @@
 internal import WaybillEvent
 package import WaybillIngest
 internal import WaybillJSON
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// Events that are no lines, with the reason, as they came.
@@ -12,7 +13,7 @@ package import WaybillSystem
 ///
 /// So a group of requests costs one write and one sync for each reason, however many events it has.
 ///
-/// `event` is a string, for the bytes need not be JSON. Each key has its own room for a day
+/// `event` is a string, for the bytes need not be JSON; what is not UTF-8 is `event_base64` instead. Each key has its own room for a day
 /// (``IngestSource/quarantineByteCountMax``), so that one that sends rubbish takes no room from others; what comes beyond is
 /// counted, and its request is answered as if it were kept: a sender that repeats it would repeat it for ever. Days that are
 /// too old are deleted (``retire(_:)``).
@@ -73,7 +74,11 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
                 json.member("bundle", source.bundle)
                 json.member("env", source.environment.rawValue)
                 json.member("dialect", dialect.rawValue)
-                event.withUnsafeBytes { json.member("event", $0) }
+                event.withUnsafeBytes { bytes in
+                    // A line is text, whatever came.
+                    guard UTF8Text.firstInvalidOffset(in: bytes) != nil else { return json.member("event", bytes) }
+                    json.member("event_base64", Base64.text(bytes))
+                }
             } + [0x0A]
         guard self.byteCounts[source.key, default: 0] + line.count <= source.quarantineByteCountMax else {
             self.droppedCount += 1

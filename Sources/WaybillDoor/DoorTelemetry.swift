@@ -213,7 +213,7 @@ package final class DoorTelemetry: Sendable {
             $0.sample(counts.events.repeatedCount, [("outcome", "repeated")])
             $0.sample(counts.events.quarantinedCount, [("outcome", "quarantined")])
         }
-        page.add("waybill_ingest_faults_total", .counter, "Events that could not be lines, by reason.") {
+        page.add("waybill_ingest_faults_total", .counter, "Events with something wrong, by reason.") {
             for reason in IngestFault.allCases {
                 $0.sample(counts.faults[reason] ?? 0, [("reason", reason.rawValue)])
             }

@@ -1,5 +1,4 @@
 internal import WaybillEvent
-internal import WaybillExport
 internal import WaybillJSON
 
 /// The parts of a request that dialects ask for.
@@ -168,36 +167,39 @@ struct EventTape: ~Copyable {
         return depth
     }
 
-    /// A time by the sender's clock, which may show any: RFC 3339, or milliseconds since 1970.
+    /// A time by the sender's clock, which may show any; `nil`: there is none, as `null` and an empty text say, too.
     ///
-    /// - Throws: ``IngestFault/badTime`` if the member is there and is not a time.
-    func time(_ name: StaticString, in object: Int?) throws(IngestFault) -> Int64? {
-        guard let index = self.value(name, in: object), self.tape[index].kind != .null else { return nil }
-        let bytes = self.tape.bytes(of: index)
-        let time: Int64?
+    /// - Parameter sentAt: the sender's, when it sent; `nil`: unknown.
+    func time(_ name: StaticString, in object: Int?, sentAt: Int64? = nil) -> SenderTime? {
+        guard let index = self.value(name, in: object) else { return nil }
+        let isClockEarly = sentAt.map { $0 < IngestLimits.times.lowerBound } ?? false
         switch self.tape[index].kind {
-        case .string: time = TimeText.parse(bytes) ?? Self.wholeNumber(bytes)
-        case .number: time = Self.wholeNumber(bytes)
-        case .null, .false, .true, .array, .object: time = nil
+        case .null: return nil
+        case .string:
+            let text = self.text(of: index)
+            guard text.contains(where: { !$0.isBlank }) else { return nil }
+            return SenderTime(
+                milliseconds: text.withUnsafeBytes { SenderTimeReader.read($0, isClockEarly: isClockEarly) },
+                entry: index)
+        case .number:
+            return SenderTime(
+                milliseconds: SenderTimeReader.read(self.tape.bytes(of: index), isClockEarly: isClockEarly),
+                entry: index)
+        case .false, .true, .array, .object: return SenderTime(milliseconds: nil, entry: index)
         }
-        guard let time, IngestLimits.clocks.contains(time) else { throw .badTime }
-        return time
     }
 
     /// When a request was sent; a wrong time of sending says nothing about the event.
     func sendingTime(_ name: StaticString, in object: Int?) -> Int64? {
-        do throws(IngestFault) {
-            return try self.time(name, in: object)
-        } catch {
-            return nil
-        }
+        self.time(name, in: object)?.milliseconds
     }
 
-    /// A number without its fraction, which some libraries send with milliseconds.
-    private static func wholeNumber(_ bytes: UnsafeRawBufferPointer) -> Int64? {
-        let digits = bytes.prefix { $0 != UInt8(ascii: ".") }
-        guard digits.count < 15 else { return nil }
-        return Int64(String(decoding: digits, as: UTF8.self))
+    /// A value's text as it came, cut to what a line keeps of a time.
+    func timeText(of index: Int) -> String {
+        let bytes = self.tape.bytes(of: index)
+        let text =
+            self.tape[index].kind == .string ? JSONText.string(bytes) : String(decoding: bytes, as: UTF8.self)
+        return IngestLimits.cut(text, to: IngestLimits.timeByteCountMax)
     }
 }
 

@@ -28,19 +28,24 @@ package enum IngestLimits {
     package static let eventCountMax = 20_000
     /// A correction of clocks that is smaller is noise of the network.
     package static let clockDifferenceMin: Int64 = 2_000
-    /// The times that a sender's clock may show, 1970-01-01 to 9999-12-31, milliseconds since 1970.
-    package static let clocks: ClosedRange<Int64> = 0...253_402_300_799_999
+    /// The times that a sender's clock may show, the years 1 to 9999, milliseconds since 1970.
+    package static let clocks: ClosedRange<Int64> = -62_135_596_800_000...253_402_300_799_999
     /// The times that an archive has a day for, 2000-01-01 to 2099-12-31, milliseconds since 1970.
     package static let times: ClosedRange<Int64> = 946_684_800_000...4_102_444_799_999
     /// An event's name, a user's id, and how a browser names itself (`Protocol/event.schema.json`).
     package static let nameByteCountMax = 255
     package static let userByteCountMax = 256
     package static let userAgentByteCountMax = 512
+    /// A time that cannot be read, in a line.
+    package static let timeByteCountMax = 64
 
-    /// A browser's name for itself, cut between two characters.
-    package static func userAgent(_ text: String) -> String {
-        guard text.utf8.count > Self.userAgentByteCountMax else { return text }
-        var end = text.utf8.index(text.utf8.startIndex, offsetBy: Self.userAgentByteCountMax)
+    /// A browser's name for itself.
+    package static func userAgent(_ text: String) -> String { Self.cut(text, to: Self.userAgentByteCountMax) }
+
+    /// The beginning of a text, cut between two characters.
+    static func cut(_ text: String, to byteCountMax: Int) -> String {
+        guard text.utf8.count > byteCountMax else { return text }
+        var end = text.utf8.index(text.utf8.startIndex, offsetBy: byteCountMax)
         while end.samePosition(in: text.unicodeScalars) == nil { end = text.utf8.index(before: end) }
         return String(text[..<end])
     }
@@ -93,7 +98,9 @@ package enum IngestFault: String, Error, Hashable, Sendable, CaseIterable {
     /// Neither a user nor an anonymous id.
     case noPerson = "no-person"
     case unknownType = "unknown-type"
+    /// A time that cannot be read, or be true: the event is a line, with the time of receipt.
     case badTime = "bad-time"
+    /// Traits that are not an object; of a line, an operation on traits that a line has no place for.
     case badTraits = "bad-traits"
     /// A member that the schema of events does not allow, such as a name of more than 255 bytes.
     case badMember = "bad-member"
@@ -105,6 +112,10 @@ package enum IngestFault: String, Error, Hashable, Sendable, CaseIterable {
 package struct IngestBatch: ~Copyable {
     package internal(set) var lines: [IngestedEvents.Line] = []
     package internal(set) var faults: [IngestedEvents.Fault] = []
+    private var remarks: [IngestedEvents.Fault] = []
+    private var eventCount = 0
+    /// The event that is read.
+    private var range = 0..<0
     /// Lines one after the other.
     var json = JSONWriter(capacity: 16 << 10)
 
@@ -119,17 +130,28 @@ package struct IngestBatch: ~Copyable {
     ) {
         let mark = self.json.mark
         let lineCount = self.lines.count
+        let remarkCount = self.remarks.count
+        self.range = range
         do throws(IngestFault) {
             try read(&self)
         } catch {
             self.json.rewind(to: mark)
             self.lines.removeSubrange(lineCount...)
-            self.faults.append(.init(reason: error, range: range))
+            self.remarks.removeSubrange(remarkCount...)
+            self.faults.append(.init(reason: error, index: self.eventCount, range: range))
         }
+        self.eventCount += 1
+    }
+
+    /// Notes what is wrong with the event that is read, which is a line nevertheless.
+    mutating func remark(_ reason: IngestFault) {
+        self.remarks.append(.init(reason: reason, index: self.eventCount, range: self.range))
     }
 
     package consuming func finish() -> IngestedEvents {
-        IngestedEvents(bytes: Array(self.json.output.bytes), lines: self.lines, faults: self.faults)
+        IngestedEvents(
+            bytes: Array(self.json.output.bytes), lines: self.lines, faults: self.faults, remarks: self.remarks,
+            eventCount: self.eventCount)
     }
 }
 
@@ -145,6 +167,8 @@ package struct IngestedEvents: Sendable {
 
     package struct Fault: Hashable, Sendable {
         package let reason: IngestFault
+        /// The event's number in the request, from 0.
+        package let index: Int
         /// The event in the body.
         package let range: Range<Int>
     }
@@ -152,6 +176,9 @@ package struct IngestedEvents: Sendable {
     package let bytes: [UInt8]
     package let lines: [Line]
     package let faults: [Fault]
+    /// What is wrong with events that are lines nevertheless.
+    package let remarks: [Fault]
+    package let eventCount: Int
 
     /// Appends `{"v":1,"id":…,"writer":…,"seq":…,"via":…` and the rest of a line.
     ///

@@ -31,7 +31,8 @@ package enum IngestRoute: Hashable, Sendable {
         case "/waybill.js": return (.script, ["GET"])
         // Amplitude's SDKs send there, too; `IngestBody` tells.
         case "/batch": return (.events(.posthog, type: nil), ["POST"])
-        case "/e", "/i/v0/e", "/capture": return (.events(.posthog, type: nil), ["POST"])
+        // In a query, too, where a page closes.
+        case "/e", "/i/v0/e", "/capture": return (.events(.posthog, type: nil), ["POST", "GET"])
         case "/2/httpapi": return (.events(.amplitude, type: nil), ["POST"])
         case "/flags", "/decide": return (.flags, ["POST", "GET"])
         default: break

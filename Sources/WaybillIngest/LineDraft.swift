@@ -23,14 +23,14 @@ struct LineDraft {
     /// Members of an object, without some.
     struct Members {
         let object: Int
+        /// Some alone; empty: all.
+        var only: [StaticString] = []
         var without: [StaticString] = []
         var isWithoutNull = false
     }
 
     var id: UniqueID
-    var time: Int64
-    /// The sender's time, where ``time`` is corrected.
-    var clientTime: Int64?
+    let time: EventTime
     var kind: Kind
     var name: Piece
     var screen: Piece?
@@ -69,7 +69,7 @@ struct LineDraft {
         case object(name: StaticString, Members)
     }
 
-    init(id: UniqueID, time: Int64, kind: Kind, name: Piece) {
+    init(id: UniqueID, time: EventTime, kind: Kind, name: Piece) {
         self.id = id
         self.time = time
         self.kind = kind
@@ -100,6 +100,14 @@ extension JSONWriter {
         self.needsComma = true
     }
 
+    mutating func member(_ name: StaticString, _ time: EventTime.ClientTime?) {
+        switch time {
+        case .corrected(let time): self.member(name, time: time)
+        case .unusable(let text): self.member(name, text)
+        case nil: break
+        }
+    }
+
     /// Writes an object's members into the open object.
     fileprivate mutating func members(
         _ members: LineDraft.Members, except others: [StaticString] = [], _ tape: borrowing JSONTape
@@ -109,6 +117,10 @@ extension JSONWriter {
             let name = tape.bytes(of: key)
             let isEscaped = tape[key].traits.contains(.hasEscapes)
             if members.isWithoutNull, tape[value].kind == .null { continue }
+            if !members.only.isEmpty, !members.only.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) })
+            {
+                continue
+            }
             if members.without.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) }) { continue }
             if others.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) }) { continue }
             self.key(plain: name)
@@ -139,7 +151,7 @@ extension IngestBatch {
     mutating func add(
         _ draft: LineDraft, isAddition: Bool = false, _ tape: borrowing JSONTape, _ source: IngestSource
     ) throws(IngestFault) {
-        try self.addLine(draft.id, isAddition: isAddition, at: draft.time) { json in
+        try self.addLine(draft.id, isAddition: isAddition, at: draft.time.time) { json in
             json.member("kind", draft.kind.rawValue)
             json.member("name", draft.name, tape)
             json.member("screen", draft.screen, tape)
@@ -159,8 +171,9 @@ extension IngestBatch {
             json.member("env", source.environment.rawValue)
             json.data(draft, tape)
             json.providers(draft)
-            if let time = draft.clientTime { json.member("ts_client", time: time) }
+            json.member("ts_client", draft.time.client)
         }
+        if !isAddition, draft.time.isUnusable { self.remark(.badTime) }
     }
 
     /// Writes a line from `ts` on.
@@ -255,14 +268,25 @@ extension JSONWriter {
 /// Ids and times, for every dialect.
 extension IngestContext {
     /// The id of an event: the sender's if it is a UUID, else one made of it, else a new one.
+    ///
+    /// A UUID that could be one of ours is a text: nobody outside names an id that is made here.
     mutating func id(_ name: StaticString, in event: Int?, _ tape: borrowing EventTape) -> UniqueID {
         guard let text = tape.identifierText(name, in: event) else { return .timed(self.receivedAt, &self.generator) }
-        return UniqueID(text: text.lowercased()) ?? self.derivedID(text)
+        let id = UniqueID(text: text.lowercased())
+        if let id, !id.isDerived { return id }
+        return self.derivedID("\(self.source.key)\u{0}\(id?.text ?? text)")
     }
 
-    /// A UUID (version 8) of the key and a text, the same each time.
-    func derivedID(_ text: String) -> UniqueID {
-        let digest = SHA256.digest(Array("\(self.source.key)\u{0}\(text)".utf8))
+    /// The id of the user event that another event's properties make.
+    ///
+    /// Its text begins as no text of a sender does, which a key is before.
+    func additionID(of event: UniqueID) -> UniqueID {
+        self.derivedID("\u{0}traits\u{0}\(self.source.key)\u{0}\(event.text)")
+    }
+
+    /// A UUID (version 8) of a text, the same each time.
+    private func derivedID(_ text: String) -> UniqueID {
+        let digest = SHA256.digest(Array(text.utf8))
         let high = digest[..<8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         let low = digest[8..<16].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return UniqueID(
@@ -271,27 +295,48 @@ extension IngestContext {
 
     /// The time of an event by this host's clock.
     ///
+    /// It was as long ago when it came as it had been when it was sent, whatever the sender's clock shows: one that is at 1970
+    /// when it sends was so when the event happened. What has no time of this century then has the time of receipt.
+    ///
     /// - Parameters:
-    ///   - time: the sender's.
+    ///   - sent: the sender's; `nil`: it gave none.
     ///   - sentAt: the sender's, when it sent; `nil`: unknown.
     ///   - isLate: whether `sentAt` may be long before the sending, so that only a clock that is ahead can be told.
-    ///
-    /// A clock that is at 1970 when it sends was so when the event happened. A time of sending that is not of this century says
-    /// nothing about an event whose time is.
-    ///
-    /// - Throws: ``IngestFault/badTime`` where the time is not of this century, once it is corrected.
-    func corrected(
-        _ time: Int64, sentAt: Int64?, isLate: Bool = false
-    ) throws(IngestFault) -> (time: Int64, client: Int64?) {
-        let isOfThisCentury = IngestLimits.times.contains(time)
-        if let sentAt, !isOfThisCentury || IngestLimits.times.contains(sentAt) {
-            let difference = self.receivedAt - sentAt
-            if abs(difference) > IngestLimits.clockDifferenceMin, !isOfThisCentury || !isLate || difference < 0 {
-                guard IngestLimits.times.contains(time + difference) else { throw .badTime }
-                return (time + difference, time)
+    func time(
+        _ sent: SenderTime?, sentAt: Int64? = nil, isLate: Bool = false, _ tape: borrowing EventTape
+    ) -> EventTime {
+        guard let sent else { return EventTime(time: self.receivedAt) }
+        if let time = sent.milliseconds {
+            let difference = self.difference(at: time, sentAt: sentAt, isLate: isLate)
+            if IngestLimits.times.contains(time + difference) {
+                return EventTime(time: time + difference, client: difference == 0 ? nil : .corrected(time))
             }
         }
-        guard isOfThisCentury else { throw .badTime }
-        return (time, nil)
+        return EventTime(time: self.receivedAt, client: .unusable(tape.timeText(of: sent.entry)))
     }
+
+    /// How far the sender's clock was behind; 0: not by so much that it counts.
+    private func difference(at time: Int64, sentAt: Int64?, isLate: Bool) -> Int64 {
+        guard let sentAt else { return 0 }
+        let difference = self.receivedAt - sentAt
+        guard abs(difference) > IngestLimits.clockDifferenceMin else { return 0 }
+        guard IngestLimits.times.contains(time) else { return difference }
+        guard IngestLimits.times.contains(sentAt) else {
+            // A clock that lost its time between the event and the sending says nothing about the event.
+            return sentAt >= time && IngestLimits.times.contains(time + difference) ? difference : 0
+        }
+        return isLate && difference > 0 ? 0 : difference
+    }
+}
+
+extension EventTime {
+    var isUnusable: Bool {
+        guard case .unusable = self.client else { return false }
+        return true
+    }
+}
+
+extension UniqueID {
+    /// Whether it is one that can be made of a text: version 8.
+    var isDerived: Bool { self.high & 0xF000 == 0x8000 && self.low >> 62 == 2 }
 }

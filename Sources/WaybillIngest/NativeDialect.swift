@@ -1,5 +1,4 @@
 internal import WaybillEvent
-internal import WaybillExport
 internal import WaybillJSON
 
 /// `POST /v1/events`: Waybill's own events, one a line, of programs without its library.
@@ -41,20 +40,21 @@ struct NativeDialect {
         if JSONText.equals(kind, isEscaped: false, "meta"), tape.string("name", in: 0)?.hasPrefix("wb.") != true {
             throw .badMember
         }
-        let time = try tape.time("ts", in: 0) ?? self.context.receivedAt
-        guard IngestLimits.times.contains(time) else { throw .badTime }
+        let time = self.context.time(tape.time("ts", in: 0), tape)
         let id = self.context.id("id", in: 0, tape)
-        let members = try Self.members(of: tape, kind: kind)
+        let members = try Self.members(of: tape, kind: kind, without: time.isUnusable ? .clientTime : nil)
         let source = self.context.source
-        try batch.addLine(id, at: time) { json in
+        try batch.addLine(id, at: time.time) { json in
             json.key("kind")
             json.string(plain: kind)
             json.key("name")
             json.value(name, tape.tape)
+            json.member("ts_client", time.client)
             for (key, value) in members { json.native(key, value, tape.tape) }
             json.member("bundle", source.bundle)
             json.member("env", source.environment.rawValue)
         }
+        if time.isUnusable { batch.remark(.badTime) }
     }
 
     private static func tape(of line: UnsafeRawBufferPointer) throws(IngestFault) -> EventTape {
@@ -77,8 +77,10 @@ struct NativeDialect {
     }
 
     /// Keys and values of the members that the line keeps; of two with one name, the first.
+    ///
+    /// - Parameter taken: one that this host decides.
     private static func members(
-        of tape: borrowing EventTape, kind: UnsafeRawBufferPointer
+        of tape: borrowing EventTape, kind: UnsafeRawBufferPointer, without taken: NativeMember?
     ) throws(IngestFault) -> [(key: Int, value: Int)] {
         var members: [(key: Int, value: Int)] = []
         var seen = Set<NativeMember>()
@@ -97,7 +99,7 @@ struct NativeDialect {
                 continue
             }
             guard member.allows(value, tape) else { throw member.fault }
-            members.append((key, value))
+            if member != taken { members.append((key, value)) }
         }
         if JSONText.equals(kind, isEscaped: false, "user"), !seen.contains(.traits) { throw .badTraits }
         if JSONText.equals(kind, isEscaped: false, "screen"), !seen.contains(.screen) { throw .badMember }
@@ -159,7 +161,7 @@ private enum NativeMember: String, CaseIterable {
         case .user: Self.isID(value, event, IngestLimits.userByteCountMax)
         case .anon: Self.isID(value, event, Int.max)
         case .session: Self.plain(value, event).flatMap { UniqueID(text: $0) }?.isSession ?? false
-        case .clientTime: Self.isTime(value, event)
+        case .clientTime: Self.isText(value, event, 0...IngestLimits.timeByteCountMax)
         case .country:
             Self.plain(value, event).map { $0.utf8.count == 2 && $0.utf8.allSatisfy { 65...90 ~= $0 } } ?? false
         case .previousMilliseconds, .sessionNumber: Self.isInteger(value, event, 0...(1 << 53) - 1)
@@ -190,16 +192,6 @@ private enum NativeMember: String, CaseIterable {
     private static func plain(_ value: Int, _ event: borrowing EventTape) -> String? {
         guard event.tape[value].kind == .string, !event.tape[value].traits.contains(.hasEscapes) else { return nil }
         return String(decoding: event.tape.bytes(of: value), as: UTF8.self)
-    }
-
-    /// `YYYY-MM-DDTHH:MM:SS.mmmZ`.
-    private static func isTime(_ value: Int, _ event: borrowing EventTape) -> Bool {
-        guard let text = self.plain(value, event), text.utf8.count == 24, text.utf8.last == UInt8(ascii: "Z") else {
-            return false
-        }
-        let bytes = Array(text.utf8)
-        return bytes[10] == UInt8(ascii: "T") && bytes[17...18] != [0x36, 0x30]
-            && TimeText.parse(event.tape.bytes(of: value)) != nil
     }
 
     private static func isInteger(_ value: Int, _ event: borrowing EventTape, _ range: ClosedRange<Int>) -> Bool {

@@ -4,8 +4,9 @@ internal import WaybillJSON
 /// PostHog's captures: one event, a list, or `{"batch":[…]}`.
 ///
 /// `distinct_id` is a user's id once somebody signed in, and a device's before: it is the anonymous id if it equals
-/// `$device_id`, or if the sender says that it identifies nobody. `$identify` and `$set` become user events, `$pageview` and
-/// `$screen` screen views; `$set` and `$set_once` of other events a second, user event, whose id is made of the event's.
+/// `$device_id`, or if the sender says that it identifies nobody. `$identify`, `$set` and `$set_once` become user events,
+/// `$pageview` and `$screen` screen views; `$groupidentify` an event `$group` of nobody, `$create_alias` an event `$alias` as
+/// Segment's; `$set` and `$set_once` of other events a second, user event, whose id is made of the event's.
 struct PostHogDialect: ~Copyable {
     let tape: EventTape
     var context: IngestContext
@@ -34,22 +35,28 @@ struct PostHogDialect: ~Copyable {
     private mutating func draft(_ event: Int, _ sentAt: Int64?) throws(IngestFault) -> LineDraft {
         let name = try self.tape.name("event", in: event)
         let properties = try self.tape.object("properties", in: event, else: .badMember)
-        let time: (time: Int64, client: Int64?)
-        if let sent = try self.tape.time("timestamp", in: event) {
-            let isTrusted = self.tape.isTrue("$ignore_sent_at", in: properties)
-            time = try self.context.corrected(sent, sentAt: isTrusted ? nil : sentAt)
-        } else {
-            time = self.offset(event)
-        }
+        let time = self.time(of: event, properties, sentAt)
         let hasID = self.tape.identifierText("uuid", in: event) != nil
         let id =
             hasID
             ? self.context.id("uuid", in: event, self.tape) : self.context.id("$insert_id", in: properties, self.tape)
-        var draft = LineDraft(id: id, time: time.time, kind: .event, name: name)
-        draft.clientTime = time.client
+        var draft = LineDraft(id: id, time: time, kind: .event, name: name)
         try self.identify(&draft, event, properties)
         switch self.tape.string("event", in: event) {
-        case "$identify", "$set":
+        case "$groupidentify":
+            draft.name = .fixed("$group")
+            if let group = self.tape.identifier("$group_key", in: properties) {
+                draft.extra.append(("group_id", group))
+            }
+            // A library may have made it up for the call.
+            if let sender = draft.user ?? draft.anonymous { draft.extra.append(("distinct_id", sender)) }
+            (draft.user, draft.anonymous) = (nil, nil)
+        case "$create_alias":
+            draft.name = .fixed("$alias")
+            if let former = draft.user ?? draft.anonymous { draft.extra.append(("previous_id", former)) }
+            (draft.user, draft.anonymous) = (try self.tape.user("alias", in: properties), nil)
+            guard draft.user != nil else { throw .noPerson }
+        case "$identify", "$set", "$set_once":
             draft.kind = .user
             draft.name = .fixed("set_user")
             self.takeTraits(&draft, event, properties)
@@ -69,15 +76,19 @@ struct PostHogDialect: ~Copyable {
         return draft
     }
 
-    /// `offset`: how long before the sending it happened, in milliseconds.
-    private func offset(_ event: Int) -> (time: Int64, client: Int64?) {
+    /// `timestamp`; else `offset`, how long before the sending it happened, in milliseconds.
+    private func time(of event: Int, _ properties: Int?, _ sentAt: Int64?) -> EventTime {
+        let sentAt = self.tape.isTrue("$ignore_sent_at", in: properties) ? nil : sentAt
+        if let sent = self.tape.time("timestamp", in: event, sentAt: sentAt) {
+            return self.context.time(sent, sentAt: sentAt, self.tape)
+        }
         let milliseconds = self.tape.value("offset", in: event).flatMap {
             Int64(String(decoding: self.tape.tape.bytes(of: $0), as: UTF8.self))
         }
         guard let milliseconds, (0...2_592_000_000).contains(milliseconds) else {
-            return (self.context.receivedAt, nil)
+            return EventTime(time: self.context.receivedAt)
         }
-        return (self.context.receivedAt - milliseconds, nil)
+        return EventTime(time: self.context.receivedAt - milliseconds)
     }
 
     private func identify(_ draft: inout LineDraft, _ event: Int, _ properties: Int?) throws(IngestFault) {
@@ -137,12 +148,12 @@ struct PostHogDialect: ~Copyable {
 
     /// The user event of an event that sets traits, too.
     private func person(_ event: Int, _ draft: LineDraft) -> LineDraft? {
+        // A group's are none of a person.
+        guard draft.user != nil || draft.anonymous != nil else { return nil }
         var person = LineDraft(
-            id: self.context.derivedID("traits \(draft.id.text)"), time: draft.time, kind: .user,
-            name: .fixed("set_user"))
+            id: self.context.additionID(of: draft.id), time: draft.time, kind: .user, name: .fixed("set_user"))
         self.takeTraits(&person, event, self.tape.object("properties", in: event))
         guard person.traits != nil || person.traitsOnce != nil || !person.traitsUnset.isEmpty else { return nil }
-        person.clientTime = draft.clientTime
         person.session = draft.session
         person.user = draft.user
         person.anonymous = draft.anonymous

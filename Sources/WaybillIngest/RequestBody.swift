@@ -61,13 +61,14 @@ package enum RequestBody {
 
     /// The text that a request's dialect reads.
     ///
-    /// - Parameter query: what a pixel has instead of a body.
+    /// - Parameter query: what a pixel, and a PostHog capture by `GET`, have instead of a body.
     package static func text(
         of body: [UInt8], encoding: String?, query: Substring, _ dialect: Dialect,
         byteCountMax: Int = IngestLimits.bodyByteCountMax
     ) throws(Refusal) -> [UInt8] {
         guard dialect != .pixel else { return PixelQuery.event(of: Array(query.utf8)) }
-        let text = try self.inflate(body, encoding: encoding, byteCountMax: byteCountMax)
+        let sent = body.isEmpty && dialect == .posthog ? Array(query.utf8) : body
+        let text = try self.inflate(sent, encoding: encoding, byteCountMax: byteCountMax)
         return dialect == .native ? text : self.unwrap(text)
     }
 

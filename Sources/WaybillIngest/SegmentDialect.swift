@@ -5,7 +5,7 @@ internal import WaybillJSON
 /// Segment's calls: one event, or `{"batch":[…],"sentAt":…}`.
 ///
 /// `track` becomes an event, `page` and `screen` a screen view, `identify` a user event with traits, `group` and `alias` an
-/// event `$group` or `$alias`. `integrations` becomes `providers`; of `context` what a line has a member for, and the rest is
+/// event `$group` or `$alias`. RudderStack's libraries speak it, too. `integrations` becomes `providers`; of `context` what a line has a member for, and the rest is
 /// `data.context`. The sender's address is dropped unless its source keeps it.
 struct SegmentDialect: ~Copyable {
     let tape: EventTape
@@ -33,20 +33,21 @@ struct SegmentDialect: ~Copyable {
         // In a line it is one container further inside than in a single call.
         if event == 0, let surroundings, self.tape.depth(of: surroundings) > JSONLimits.depthMax - 2 { throw .notJSON }
         let isLate = Self.stampsEarly(self.tape.string("name", in: self.tape.object("library", in: surroundings)))
-        var sent = try self.tape.time("originalTimestamp", in: event)
-        if sent == nil { sent = try self.tape.time("timestamp", in: event) }
-        let time = try sent.map { (sent) throws(IngestFault) in
-            try self.context.corrected(sent, sentAt: sentAt, isLate: isLate)
-        }
+        let sent =
+            self.tape.time("originalTimestamp", in: event, sentAt: sentAt)
+            ?? self.tape.time("timestamp", in: event, sentAt: sentAt)
         var draft = LineDraft(
-            id: self.context.id("messageId", in: event, self.tape), time: time?.time ?? self.context.receivedAt,
-            kind: .event, name: .fixed("$alias"))
-        draft.clientTime = time?.client
+            id: self.context.id("messageId", in: event, self.tape),
+            time: self.context.time(sent, sentAt: sentAt, isLate: isLate, self.tape), kind: .event,
+            name: .fixed("$alias"))
         draft.user = try self.tape.user("userId", in: event)
         draft.anonymous = self.tape.identifier("anonymousId", in: event)
         guard draft.user != nil || draft.anonymous != nil else { throw .noPerson }
         try self.fill(&draft, type, event, surroundings)
-        self.describe(&draft, surroundings)
+        // RudderStack's libraries have an identify's traits there alone.
+        let areTraitsAround = draft.kind == .user && draft.traits == nil
+        if areTraitsAround { draft.traits = self.tape.object("traits", in: surroundings).map { .init(object: $0) } }
+        self.describe(&draft, surroundings, without: areTraitsAround && draft.traits != nil ? ["traits"] : [])
         self.takeProviders(&draft, event)
         return draft
     }
@@ -96,7 +97,8 @@ struct SegmentDialect: ~Copyable {
             ?? self.tape.piece("title", in: properties) ?? self.tape.piece("title", in: page) ?? .fixed("page")
     }
 
-    private func describe(_ draft: inout LineDraft, _ surroundings: Int?) {
+    /// - Parameter taken: members of the context that have their place already.
+    private func describe(_ draft: inout LineDraft, _ surroundings: Int?, without taken: [StaticString]) {
         draft.address = self.context.address
         guard let surroundings else {
             draft.userAgent = self.context.userAgent.map { .text($0) }
@@ -122,7 +124,7 @@ struct SegmentDialect: ~Copyable {
                 draft.context.append(.object(name: name, .init(object: object, without: mapped)))
             }
         }
-        var others: [StaticString] = ["ip", "locale", "userAgent"]
+        var others: [StaticString] = ["ip", "locale", "userAgent"] + taken
         if app != nil { others.append("app") }
         if os != nil { others.append("os") }
         if device != nil { others.append("device") }

@@ -49,8 +49,10 @@ class IngestVectorTests(unittest.TestCase):
         """A case that is taken out of the maker is missed here."""
         rows = [row for path in (FOLDER / "ingest").glob("*.ndjson") for row in lines(path)]
         reasons = {fault["reason"] for row in rows for fault in row.get("faults", [])}
-        self.assertEqual(reasons, {"not-json", "not-an-object", "no-name", "no-person", "unknown-type", "bad-time", "bad-traits",
+        self.assertEqual(reasons, {"not-json", "not-an-object", "no-name", "no-person", "unknown-type", "bad-traits",
                                    "bad-member", "too-long"})
+        remarks = {remark.split()[1] for row in rows for remark in row.get("remarks", [])}
+        self.assertEqual(remarks, {"bad-time", "bad-traits"})
         self.assertEqual({row.get("refused") for row in rows}, {None, "malformed", "encoding"})
         members = {name for row in rows for line in row.get("lines", []) for name in json.loads(line)}
         self.assertLessEqual({"ts_client", "traits_once", "traits_add", "providers", "overrides", "session", "user_agent"}, members)

@@ -116,7 +116,7 @@ class RequestTests(DoorTest):
 
     def test_a_batch_is_on_the_disk_when_it_is_answered(self):
         status, answer = self.door.batch([track(1), track(2), {"type": "track"}])
-        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 1}))
+        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 1, "faults": {"no-person": [2]}}))
         lines = self.door.lines()
         self.assertEqual([line["data"]["n"] for line in lines], [1, 2])
         self.assertEqual([line["seq"] for line in lines], [1, 2])
@@ -160,26 +160,70 @@ class RequestTests(DoorTest):
         id = str(uuid.uuid4())
         body = f'{{"name":"opened","user":"u-1","id":"{id}","ts":"2026-11-20T08:00:00.000Z","data":{{"a":1}}}}\nnonsense\n'
         status, _, answer = self.door.request(f"/v1/events?key={KEY}", body.encode())
-        self.assertEqual((status, json.loads(answer)), (200, {"stored": 1, "repeated": 0, "quarantined": 1}))
+        self.assertEqual((status, json.loads(answer)), (200, {"stored": 1, "repeated": 0, "quarantined": 1, "faults": {"not-json": [1]}}))
         self.assertEqual((self.door.lines()[0]["id"], self.door.lines()[0]["ts"]), (id, "2026-11-20T08:00:00.000Z"))
 
     def test_one_event_that_is_no_json_is_set_aside_and_the_rest_is_stored(self):
         events = [track(1), {**track(2), "properties": {"n": float("nan")}}, track(3), {**track(4), "properties": {"n": float("-inf")}}]
         status, answer = self.door.batch(events)
-        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 2}))
+        faults = {"not-json": [1, 3]}
+        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 2, "faults": faults}))
         self.assertEqual([line["data"]["n"] for line in self.door.lines()], [1, 3])
         kept = [json.loads(line)["event"] for path in self.door.quarantine.glob("*/not-json.ndjson")
                 for line in path.read_bytes().splitlines()]
         self.assertEqual(kept, [json.dumps(events[1]), json.dumps(events[3])])
         # The rest of the batch was stored: a repetition of the request stores nothing.
-        self.assertEqual(self.door.batch(events)[1], {"success": True, "stored": 0, "repeated": 2, "quarantined": 2})
+        self.assertEqual(self.door.batch(events)[1], {"success": True, "stored": 0, "repeated": 2, "quarantined": 2, "faults": faults})
         body = json.dumps({"writeKey": KEY, "batch": events}).encode()[:-3]
         self.assertEqual(self.door.request(f"/v1/b?writeKey={KEY}", body)[0], 400)
+
+    def test_a_time_that_cannot_be_read_costs_no_event(self):
+        events = [{**track(1), "timestamp": "11/20/2026"}, {**track(2), "timestamp": "2026-11-20 08:00"},
+                  {**track(3), "timestamp": "1970-01-01T00:00:00Z"}]
+        status, answer = self.door.batch(events)
+        self.assertEqual((status, answer), (200, {"success": True, "stored": 3, "repeated": 0, "quarantined": 0, "faults": {"bad-time": [0, 2]}}))
+        self.assertEqual([line.get("ts_client") for line in self.door.lines()], ["11/20/2026", None, "1970-01-01T00:00:00Z"])
+        self.assertEqual(self.door.lines()[1]["ts"], "2026-11-20T08:00:00.000Z")
+        self.assertEqual(list(self.door.quarantine.glob("*/*.ndjson")), [])
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/metrics") as page:
+            self.assertIn('waybill_ingest_faults_total{reason="bad-time"} 2\n', page.read().decode())
+
+    def test_an_event_that_is_no_text_is_kept_in_a_line_of_json(self):
+        for event in (b'{"name":"caf\xe9"}', b'{"name":"\xed\xa0\x80"}', b"\xff"):
+            _, _, answer = self.door.request(f"/v1/events?key={KEY}", event + b"\n")
+            self.assertEqual(json.loads(answer)["faults"], {"not-json": [0]})
+        kept = [json.loads(line) for path in self.door.quarantine.glob("*/not-json.ndjson") for line in path.read_bytes().splitlines()]
+        self.assertEqual([base64.b64decode(line["event_base64"]) for line in kept],
+                         [b'{"name":"caf\xe9"}', b'{"name":"\xed\xa0\x80"}', b"\xff"])
+
+    def test_amplitude_is_asked_to_wait_in_the_way_that_its_libraries_obey(self):
+        self.door.process.stop()
+        self.door.configure(keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, events_second: 1}}"])
+        self.door.start()
+        events = [{"event_type": "bought", "user_id": "u-1", "event_properties": {"n": n}} for n in range(2000)]
+        body = json.dumps({"api_key": KEY, "events": events}).encode()
+        answers = [self.door.request("/2/httpapi", body) for _ in range(5)]
+        status, headers, answer = next(answer for answer in answers if answer[0] != 200)
+        document = json.loads(answer)
+        self.assertEqual((status, document["code"], document["throttled_events"]), (429, 429, list(range(2000))))
+        self.assertGreater(int(headers["Retry-After"]), 0)
+
+    def test_a_path_of_a_library_that_is_not_taken_is_told_so(self):
+        for path in ("/track", "/engage", "/com.snowplowanalytics.snowplow/tp2", "/"):
+            status, _, answer = self.door.request(path, b"data=e30=")
+            self.assertEqual((status, json.loads(answer)["status"]), (404, 0))
+            self.assertIn("none of Mixpanel or Snowplow", json.loads(answer)["error"])
+
+    def test_a_capture_in_a_query(self):
+        capture = base64.urlsafe_b64encode(json.dumps({"event": "bought", "distinct_id": "u-1", "properties": {"token": KEY}}).encode())
+        self.assertEqual(self.door.request(f"/e/?data={capture.decode()}&ip=1", method="GET")[0], 200)
+        self.assertEqual([line["name"] for line in self.door.lines()], ["bought"])
 
     def test_twenty_thousand_faulty_events_of_one_request_are_all_kept(self):
         body = ("[" + ",".join(["{}"] * 20_000) + "]").encode()
         status, _, answer = self.door.request(f"/batch?key={KEY}", body)
         self.assertEqual((status, json.loads(answer)["quarantined"]), (200, 20_000))
+        self.assertEqual(json.loads(answer)["faults"], {"no-name": list(range(10))})
         kept = [path.read_bytes().count(b"\n") for path in self.door.quarantine.glob("*/no-name.ndjson")]
         self.assertEqual(kept, [20_000])
 

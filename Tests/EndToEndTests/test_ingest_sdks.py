@@ -73,12 +73,44 @@ client = Posthog(os.environ["KEY"], host=os.environ["DOOR"], disable_geoip=True)
 for n in range(120):
     client.capture("bought", distinct_id="u-1", properties={"n": n})
 client.set(distinct_id="u-1", properties={"plan": "pro"})
+client.set_once(distinct_id="u-1", properties={"first": 1})
+client.group_identify("company", "acme", {"seats": 3})
+client.alias(previous_id="old-anon", distinct_id="u-1")
 client.shutdown()
 """, "posthog")
         lines = self.by_name()
         self.assertEqual(sorted(line["data"]["n"] for line in lines["bought"]), list(range(120)))
         self.assertEqual({line["user"] for line in lines["bought"]}, {"u-1"})
         self.assertEqual(lines["set_user"][0]["traits"]["plan"], "pro")
+        self.assertEqual(lines["set_user"][1]["traits_once"]["first"], 1)
+        self.assertNotIn("user", lines["$group"][0])
+        self.assertEqual((lines["$group"][0]["data"]["group_id"], lines["$group"][0]["data"]["$group_set"]), ("acme", {"seats": 3}))
+        self.assertEqual((lines["$alias"][0]["user"], lines["$alias"][0]["data"]["previous_id"]), ("u-1", "old-anon"))
+        self.assertEqual({line.get("user") for group in lines.values() for line in group}, {"u-1", None})
+
+    def test_a_door_that_is_asked_too_much_makes_amplitudes_python_library_wait(self):
+        """Its storage says how long each event waits, so that the test need not."""
+        self.door.process.stop()
+        self.door.configure(keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, events_second: 1}}"])
+        self.door.start()
+        said = self.program("""
+import json, os
+from amplitude import Amplitude, BaseEvent
+from amplitude.http_client import HttpClient
+from amplitude.utils import current_milliseconds
+client = Amplitude(os.environ["KEY"])
+workers = client._Amplitude__timeline.plugins[next(kind for kind in client._Amplitude__timeline.plugins if kind.name == "DESTINATION")][0].workers
+workers.start = lambda: None
+events = [BaseEvent(event_type="bought", user_id="u-1", event_properties={"n": n}) for n in range(1000)]
+refused = None
+while refused is None:
+    answer = HttpClient.post(os.environ["DOOR"] + "/2/httpapi", workers.get_payload(events))
+    refused = answer if answer.code != 200 else None
+before = current_milliseconds()
+workers.response_processor.process_response(refused, events)
+print(json.dumps([refused.code, len(workers.storage.buffer_data), min(at for at, _ in workers.storage.buffer_data) - before >= 30000]))
+""", "amplitude")
+        self.assertEqual(json.loads(said.splitlines()[-1]), [429, 1000, True])
 
     def test_amplitudes_python_library(self):
         self.program("""
@@ -92,12 +124,17 @@ for n in range(60):
 identify = Identify()
 identify.set("plan", "pro")
 client.identify(identify, EventOptions(user_id="u-1"))
+identify = Identify()
+identify.set("seats", 3)
+client.group_identify("org", "acme", identify)
 for future in client.flush():
     if future: future.result()
 client.shutdown()
 """, "amplitude")
-        until(lambda: len(self.by_name().get("bought", [])) >= 60, 20, "the events")
+        until(lambda: sum(map(len, self.by_name().values())) >= 62, 20, "the events")
         lines = self.by_name()
+        self.assertNotIn("user", lines["$group"][0])
+        self.assertEqual(lines["$group"][0]["data"]["context"]["groups"], {"org": "acme"})
         self.assertEqual(sorted(line["data"]["n"] for line in lines["bought"]), list(range(60)))
         self.assertEqual(lines["set_user"][0]["traits"]["plan"], "pro")
 

@@ -72,6 +72,21 @@ import WaybillTestSupport
         #expect(try self.events() == self.names(0..<20_001))
     }
 
+    @Test(arguments: [[0x22, 0xE9, 0x22], [0xFF], [0xED, 0xA0, 0x80], [0xC3]] as [[UInt8]])
+    func `an event that is no text is kept byte for byte in a line that is`(event: [UInt8]) throws {
+        var quarantine = self.quarantine()
+        try quarantine.add(event[...], .notJSON, .native, Self.source(), Self.wall)
+        try quarantine.add(Array("caf\u{E9}".utf8)[...], .notJSON, .native, Self.source(), Self.wall)
+        try quarantine.synchronize()
+        let bytes = try #require(self.files.bytes(of: Self.folder + "/not-json.ndjson"))
+        #expect(bytes.withUnsafeBytes { UTF8Text.firstInvalidOffset(in: $0) } == nil)
+        let lines = try bytes.split(separator: 0x0A).map { try #require(JSONValue(Array($0))) }
+        let kept = try #require(lines[0]["event_base64"]?.string)
+        #expect(Base64Text.decode(Array(kept.utf8)) == event)
+        #expect(lines[0]["event"] == nil)
+        #expect(lines[1]["event"]?.string == "caf\u{E9}")
+    }
+
     @Test func `nothing is written before the group is whole, and each reason has its file`() throws {
         var quarantine = self.quarantine()
         try self.add(0..<3, to: &quarantine)

@@ -170,11 +170,65 @@ import WaybillSystem
         let events = try Self.events(body, .segment)
         #expect(
             events.faults.map(\.reason) == [
-                .notAnObject, .noName, .noPerson, .unknownType, .badTime, .badTraits, .tooLong,
+                .notAnObject, .noName, .noPerson, .unknownType, .badTraits, .tooLong,
             ])
-        #expect(Self.lines(events).count == 1)
+        #expect(events.faults.map(\.index) == [0, 1, 2, 3, 5, 6])
+        #expect(events.remarks.map(\.reason) == [.badTime] && events.remarks.map(\.index) == [4])
+        #expect(events.eventCount == 8)
+        #expect(Self.lines(events).count == 2)
         let text = Array(body.utf8)
         #expect(String(decoding: text[events.faults[1].range], as: UTF8.self) == #"{"type":"track","userId":"u"}"#)
+    }
+
+    @Test func `a time that cannot be read costs no event`() throws {
+        let line = try #require(
+            try Self.lines(#"{"type":"track","event":"e","userId":"u","timestamp":"11/20/2026"}"#, .segment).first)
+        let value = try #require(JSONValue(Array(line.utf8)))
+        #expect(value["ts"]?.string == "2026-11-20T09:00:00.000Z" && value["ts_client"]?.string == "11/20/2026")
+    }
+
+    @Test(arguments: [
+        ("1970-01-01T00:04:00.000Z", "1970-01-01T00:05:00.000Z"), ("2126-11-20T08:59:00Z", "2126-11-20T09:00:00Z"),
+        ("1969-12-31T15:04:00Z", "1969-12-31T15:05:00Z"), ("2099-12-31T23:59:30Z", "2100-01-01T00:00:30Z"),
+        ("1999-12-31T23:59:30Z", "2000-01-01T00:00:30Z"),
+    ])
+    func `a clock of another century is corrected as any other`(time: String, sentAt: String) throws {
+        let bodies: [(String, Dialect)] = [
+            (
+                #"{"sentAt":"\#(sentAt)","batch":[{"type":"track","event":"e","userId":"u","timestamp":"\#(time)"}]}"#,
+                .segment
+            ),
+            (#"{"sent_at":"\#(sentAt)","batch":[{"event":"e","distinct_id":"u","timestamp":"\#(time)"}]}"#, .posthog),
+            (
+                #"{"client_upload_time":"\#(sentAt)","events":[{"event_type":"e","user_id":"u","time":"\#(time)"}]}"#,
+                .amplitude
+            ),
+        ]
+        for (body, dialect) in bodies {
+            let line = try #require(try Self.lines(body, dialect).first)
+            let value = try #require(JSONValue(Array(line.utf8)))
+            #expect(value["ts"]?.string == "2026-11-20T08:59:00.000Z", "\(dialect)")
+            #expect(value["ts_client"]?.string?.prefix(19) == time.prefix(19), "\(dialect)")
+        }
+    }
+
+    @Test func `no sender names an id that is made here`() throws {
+        let id = { (text: String) throws -> UniqueID in
+            let body = #"{"type":"track","event":"e","userId":"u","messageId":"\#(text)"}"#
+            return try #require(try Self.events(body, .segment).lines.first).id
+        }
+        let made = try id("order 17")
+        #expect(try id(made.text) != made)
+        #expect(try id(made.text) == id(made.text.uppercased()))
+        // The user event that another event's properties make.
+        let own = "0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b"
+        let both = try Self.events(
+            #"{"event":"e","distinct_id":"u","uuid":"\#(own)","properties":{"$set":{"a":1}}}"#, .posthog)
+        let addition = try #require(both.lines.last)
+        #expect(addition.isAddition)
+        for text in ["traits \(own)", #"\u0000traits\u0000wk_test0001\u0000\#(own)"#, addition.id.text] {
+            #expect(try id(text) != addition.id)
+        }
     }
 
     @Test(
@@ -335,6 +389,7 @@ import WaybillSystem
         #expect(throws: IngestRoute.Refusal.notFound) { try IngestRoute(method: "POST", path: "/v1/dance") }
         #expect(throws: IngestRoute.Refusal.notFound) { try IngestRoute(method: "GET", path: "/") }
         #expect(throws: IngestRoute.Refusal.method(allowed: ["POST"])) { try IngestRoute(method: "GET", path: "/v1/b") }
+        #expect(try IngestRoute(method: "GET", path: "/e/") == .events(.posthog, type: nil))
         #expect(try IngestRoute(method: "GET", path: "/v1/projects/wk/settings") == .settings(key: "wk"))
     }
 }

@@ -16,6 +16,7 @@ import WaybillTestSupport
         var refused: String?
         var lines: [String] = []
         var faults: [String] = []
+        var remarks: [String] = []
     }
 
     private static func rows(of dialect: Dialect) throws -> [JSONValue] {
@@ -37,7 +38,7 @@ import WaybillTestSupport
             faults: try #require(row["faults"]?.elements).map { fault in
                 let event = try Self.bytes("event", "event_base64", of: fault)
                 return "\(try #require(fault["reason"]?.string)): \(event)"
-            })
+            }, remarks: row["remarks"]?.elements?.compactMap(\.string) ?? [])
     }
 
     private static func context(_ row: JSONValue) throws -> IngestContext {
@@ -92,7 +93,8 @@ import WaybillTestSupport
             lines.append(String(decoding: buffer.bytes.dropLast(), as: UTF8.self))
         }
         return Result(
-            key: key, lines: lines, faults: events.faults.map { "\($0.reason.rawValue): \(Array(text[$0.range]))" })
+            key: key, lines: lines, faults: events.faults.map { "\($0.reason.rawValue): \(Array(text[$0.range]))" },
+            remarks: events.remarks.map { "\($0.index) \($0.reason.rawValue)" })
     }
 
     @Test(arguments: Dialect.allCases)
@@ -106,6 +108,7 @@ import WaybillTestSupport
             #expect(found.key == expected.key, "\(name)")
             #expect(found.lines == expected.lines, "\(name)")
             #expect(found.faults == expected.faults, "\(name)")
+            #expect(found.remarks == expected.remarks, "\(name)")
         }
     }
 }

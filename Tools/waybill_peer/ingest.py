@@ -102,7 +102,7 @@ def route(method, path):
              "/2/httpapi": "amplitude"}
     if path == "/v1/pixel.gif" and method == "GET":
         return "pixel", None
-    if method == "POST" and path in known:
+    if path in known and (method == "POST" or method == "GET" and path in ("/e", "/i/v0/e", "/capture")):
         return known[path], None
     for kind in TYPES:
         if method == "POST" and path in (f"/v1/{kind}", f"/v1/{kind[0]}"):
@@ -140,6 +140,7 @@ class Reading:
     key: str | None
     lines: list
     faults: list
+    remarks: list
 
 
 def read(method, path, query, headers, body, context):
@@ -149,6 +150,7 @@ def read(method, path, query, headers, body, context):
     if dialect == "pixel":
         text = pixel_body(query.encode())
     else:
+        body = body if body or dialect != "posthog" else query.encode()
         text = inflated(body, headers.get("content-encoding", "").lower())
         text = text if dialect == "native" else unwrapped(text)
     key = named_key(query.encode(), headers)
@@ -160,12 +162,14 @@ def read(method, path, query, headers, body, context):
         if dialect == "posthog" and whole_body.get("events"):
             dialect = "amplitude"
         events = list(body_events(dialect, path_type, whole_body, is_broken, text, context))
-    reading = Reading(dialect, key, [], [])
-    for raw, make in events:
+    reading = Reading(dialect, key, [], [], [])
+    for index, (raw, make) in enumerate(events):
         try:
-            for id, rest in make():
+            lines, remarks = make()
+            for id, rest in lines:
                 number = len(reading.lines) + 1
                 reading.lines.append((id, number, rest))
+            reading.remarks += [f"{index} {reason}" for reason in remarks]
         except Fault as fault:
             reading.faults.append((str(fault), raw))
     return reading

@@ -1,12 +1,12 @@
-"""Events of Segment, PostHog, Amplitude and Waybill itself as lines; each function returns ids and the lines' rest."""
+"""Events of Segment, PostHog, Amplitude and Waybill itself as lines; each function returns ids and the lines' rest, and remarks."""
 
 import dataclasses
 import re
 
 from .ingest_json import DEPTH_MAX, Fault, NotJSON, Value, parse, unescaped
 from .ingest_lines import (
-    AGENT_MAX, Line, SESSION, TIMES, USER_MAX, agent_of, derived_id, finished, id_of, id_text, joined, members_of,
-    name_of, object_of, one_line, quoted, rfc3339, text_of, time_of, time_text, user_of)
+    AGENT_MAX, Line, SESSION, TIME_MAX, USER_MAX, agent_of, finished, id_of, id_text, joined, members_of, name_of, object_of,
+    one_line, quoted, text_of, time_of, user_of)
 
 # Segment.
 
@@ -34,10 +34,8 @@ def segment(event, sent_at, path_type, context, is_single):
     if is_single and around and around.depth() > DEPTH_MAX - 2:
         raise Fault("not-json")
     library = get(around, "library", "name")
-    time, client = time_of(event.get("originalTimestamp")), None
-    time = time_of(event.get("timestamp")) if time is None else time
-    if time is not None:
-        time, client = context.corrected(time, sent_at, bool(text_of(library)) and library.text in EARLY)
+    time = time_of(event.get("originalTimestamp"), sent_at) or time_of(event.get("timestamp"), sent_at)
+    time, client, is_unusable = context.time(time, sent_at, bool(text_of(library)) and library.text in EARLY)
     id = context.id(event.get("messageId"))
     user, anon = user_of(event.get("userId")), id_of(event.get("anonymousId"))
     if not user and not anon:
@@ -46,8 +44,8 @@ def segment(event, sent_at, path_type, context, is_single):
     line["user"], line["anon"] = user, anon
     segment_context(line, around, context)
     segment_providers(line, object_of(event.get("integrations")))
-    line["ts_client"] = quoted(time_text(client)) if client is not None else None
-    return [(id, line.rest(context.received_at if time is None else time, context.source))]
+    line["ts_client"] = client
+    return [(id, line.rest(time, context.source))], ["bad-time"] * is_unusable
 
 
 def segment_line(event, kind, around):
@@ -65,7 +63,10 @@ def segment_line(event, kind, around):
             line.extra.append(("category", category))
     elif kind == "identify":
         line = Line("user", b'"set_user"')
-        line["traits"] = joined(members_of(object_of(event.get("traits"), "bad-traits")))
+        traits = object_of(event.get("traits"), "bad-traits")
+        if traits is None and (traits := object_of(get(around, "traits"))):
+            line.taken.add("traits")
+        line["traits"] = joined(members_of(traits))
     elif kind == "group":
         line = Line("event", b'"$group"')
         line.fields = object_of(event.get("traits"), "bad-traits")
@@ -88,7 +89,7 @@ def segment_context(line, around, context):
     line["model"], line["lang"] = text_of(get(around, "device", "model")), text_of(get(around, "locale"))
     if text_of(around.get("ip")):
         line.address = context.kept(around.get("ip").text)
-    taken = {"ip", "locale", "userAgent"}
+    taken = {"ip", "locale", "userAgent"} | line.taken
     for name, own in (("app", ("version", "build")), ("os", ("name", "version")), ("device", ("model",))):
         if object_of(around.get(name)):
             taken.add(name)
@@ -121,16 +122,17 @@ POSTHOG_TAKEN = (
 def posthog(event, sent_at, context):
     name = name_of(event.get("event"))
     properties = object_of(event.get("properties"), "bad-member")
-    time, client = time_of(event.get("timestamp")), None
+    ignored = get(properties, "$ignore_sent_at")
+    sent_at = None if ignored and ignored.kind == "true" else sent_at
+    time = time_of(event.get("timestamp"), sent_at)
     if time is not None:
-        ignored = get(properties, "$ignore_sent_at")
-        time, client = context.corrected(time, None if ignored and ignored.kind == "true" else sent_at)
+        time, client, is_unusable = context.time(time, sent_at)
     else:
-        time = context.received_at - posthog_offset(event.get("offset"))
+        time, client, is_unusable = context.received_at - posthog_offset(event.get("offset")), None, False
     own = event.get("uuid")
     id = context.id(own if id_text(own) else get(properties, "$insert_id"))
     kind = event.get("event").text
-    if kind in ("$identify", "$set"):
+    if kind in ("$identify", "$set", "$set_once"):
         line = Line("user", b'"set_user"')
         posthog_traits(line, event, properties)
     elif kind in ("$pageview", "$screen"):
@@ -138,8 +140,21 @@ def posthog(event, sent_at, context):
         candidates = [get(properties, name) for name in ("$screen_name", "$pathname", "$current_url")]
         line["screen"] = next(filter(None, map(text_of, candidates)), b'"page"')
     else:
-        line = Line("event", name)
+        line = Line("event", {"$groupidentify": b'"$group"', "$create_alias": b'"$alias"'}.get(kind, name))
     posthog_person(line, event, properties)
+    sender = line.members.get("user", line.members.get("anon"))
+    if kind == "$groupidentify":
+        group = id_of(get(properties, "$group_key"))
+        line.extra = ([("group_id", group)] if group else []) + [("distinct_id", sender)]
+    elif kind == "$create_alias":
+        line.extra.append(("previous_id", sender))
+    if kind in ("$groupidentify", "$create_alias"):
+        line.members.pop("user", None)
+        line.members.pop("anon", None)
+    if kind == "$create_alias":
+        line["user"] = user_of(get(properties, "alias"))
+        if "user" not in line.members:
+            raise Fault("no-person")
     session = get(properties, "$session_id")
     taken = set(POSTHOG_TAKEN)
     if text_of(session) and SESSION.fullmatch(session.text.lower()):
@@ -155,15 +170,15 @@ def posthog(event, sent_at, context):
     if properties and not line.is_user():
         line.fields = dataclasses.replace(
             properties, members=[member for member in properties.members if unescaped(member[0]) not in taken])
-    line["ts_client"] = quoted(time_text(client)) if client is not None else None
+    line["ts_client"] = client
     lines = [(id, line.rest(time, context.source))]
-    if not line.is_user():
+    if not line.is_user() and kind != "$groupidentify":
         person = Line("user", b'"set_user"')
         if posthog_traits(person, event, properties):
             for member in ("session", "user", "anon", "ts_client"):
                 person[member] = line.members.get(member)
-            lines.append((derived_id(context.source.key, f"traits {id}"), person.rest(time, context.source)))
-    return lines
+            lines.append((context.addition_id(id), person.rest(time, context.source)))
+    return lines, ["bad-time"] * is_unusable
 
 
 def posthog_offset(value):
@@ -203,30 +218,31 @@ def posthog_traits(line, event, properties):
 
 # Amplitude.
 
-AMPLITUDE_TAKEN = (
-    "event_type", "event_properties", "user_properties", "user_id", "device_id", "time", "insert_id", "app_version",
-    "os_name", "os_version", "device_model", "language", "ip", "user_agent")
-OPERATIONS = ("$set", "$setOnce", "$add", "$unset", "$append", "$prepend", "$preInsert", "$postInsert", "$remove",
-              "$clearAll")
+GROUP_TAKEN = (
+    "event_type", "event_properties", "time", "insert_id", "app_version", "os_name", "os_version", "device_model", "language",
+    "ip", "user_agent")
+AMPLITUDE_TAKEN = ("user_properties", "user_id", "device_id", *GROUP_TAKEN)
+UNPLACED = ("$append", "$prepend", "$preInsert", "$postInsert", "$remove", "$clearAll")
+OPERATIONS = ("$set", "$setOnce", "$add", "$unset", *UNPLACED)
 
 
 def amplitude(event, uploaded_at, context):
     name, kind = name_of(event.get("event_type")), event.get("event_type").text
-    time, client = time_of(event.get("time")), None
-    if time is not None:
-        time, client = context.corrected(time, uploaded_at)
+    time, client, is_unusable = context.time(time_of(event.get("time"), uploaded_at), uploaded_at)
     id = context.id(event.get("insert_id"))
-    user, anon = user_of(event.get("user_id")), id_of(event.get("device_id"))
-    if not user and not anon:
-        raise Fault("no-person")
+    user = anon = None
     if kind == "$identify":
         line = Line("user", b'"set_user"')
         if properties := object_of(event.get("user_properties"), "bad-traits"):
             amplitude_traits(line, properties)
     else:
-        line = Line("event", name)
+        line = Line("event", b'"$group"' if kind == "$groupidentify" else name)
         line.fields = object_of(event.get("event_properties"), "bad-member")
-        line.context = members_of(event, AMPLITUDE_TAKEN)
+        line.context = members_of(event, GROUP_TAKEN if kind == "$groupidentify" else AMPLITUDE_TAKEN)
+    if kind != "$groupidentify":
+        user, anon = user_of(event.get("user_id")), id_of(event.get("device_id"))
+        if not user and not anon:
+            raise Fault("no-person")
     line["user"], line["anon"] = user, anon
     line["app"], line["os_version"] = id_of(event.get("app_version")), id_of(event.get("os_version"))
     line["os"] = text_of(event.get("os_name")) or text_of(event.get("platform"))
@@ -234,21 +250,25 @@ def amplitude(event, uploaded_at, context):
     line["user_agent"] = agent_of(event.get("user_agent"), context.user_agent)
     named = event.get("ip")
     line.address = context.kept(named.text) if text_of(named) and named.text != "$remote" else context.address
-    line["ts_client"] = quoted(time_text(client)) if client is not None else None
-    time = context.received_at if time is None else time
-    lines = [(id, line.rest(time, context.source))]
-    if not line.is_user() and (properties := object_of(event.get("user_properties"), "bad-traits")):
+    line["ts_client"] = client
+    lines, remarks = [(id, line.rest(time, context.source))], ["bad-time"] * is_unusable
+    if (user or anon) and not line.is_user() and (properties := object_of(event.get("user_properties"), "bad-traits")):
         person = Line("user", b'"set_user"')
         for member in ("user", "anon", "ts_client"):
             person[member] = line.members.get(member)
         amplitude_traits(person, properties)
-        lines.append((derived_id(context.source.key, f"traits {id}"), person.rest(time, context.source)))
-    return lines
+        lines.append((context.addition_id(id), person.rest(time, context.source)))
+    properties = object_of(event.get("user_properties"))
+    if (user or anon) and properties and any(properties.get(name) for name in UNPLACED):
+        remarks.append("bad-traits")
+    return lines, remarks
 
 
 def amplitude_traits(line, properties):
     traits = object_of(properties.get("$set"))
     members = members_of(traits) if traits else members_of(properties, OPERATIONS)
+    if unplaced := [member for member in properties.members if unescaped(member[0]) in UNPLACED]:
+        line.fields = dataclasses.replace(properties, members=unplaced)
     if once := object_of(properties.get("$setOnce")):
         line["traits_once"] = joined(members_of(once, no_null=True))
     if added := object_of(properties.get("$add")):
@@ -291,7 +311,6 @@ def is_override(value):
             and ("skip" not in names or value.get("skip").kind == "true"))
 
 
-TIME_PATTERN = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{3}Z"
 KINDS = ("null", "false", "true", "number", "string", "array", "object")
 ALLOWED = {
     **dict.fromkeys(("screen", "screen_class", "screen_id", "prev", "os_version", "model", "lang"), lambda v: is_text(v, 0)),
@@ -302,7 +321,7 @@ ALLOWED = {
     "anon": lambda v: v.kind == "number" or is_text(v, 1),
     "user_agent": lambda v: is_text(v, 0, AGENT_MAX),
     "session": lambda v: is_pattern(v, SESSION.pattern),
-    "ts_client": lambda v: is_pattern(v, TIME_PATTERN) and rfc3339(v.body) is not None,
+    "ts_client": lambda v: is_text(v, 0, TIME_MAX),
     "country": lambda v: is_pattern(v, "[A-Z]{2}"),
     "tz": lambda v: is_integer(v, -1440, 1440),
     "sample_rate": lambda v: v.kind == "number" and 0 < float(v.raw) <= 1,
@@ -330,11 +349,9 @@ def native(data, context):
         raise Fault("bad-member")
     if kind == b'"meta"' and not event.get("name").text.startswith("wb."):
         raise Fault("bad-member")
-    time = time_of(event.get("ts"))
-    if time is not None and time not in TIMES:
-        raise Fault("bad-time")
+    time, client, is_unusable = context.time(time_of(event.get("ts")))
     id = context.id(event.get("id"))
-    members, seen = [(b'"kind"', kind), (b'"name"', name)], set()
+    members, seen = [(b'"kind"', kind), (b'"name"', name)] + ([(b'"ts_client"', client)] if client else []), set()
     for key, value in event.members:
         own = unescaped(key)
         if own in DECIDED:
@@ -345,10 +362,12 @@ def native(data, context):
             if not ALLOWED[own](value):
                 raise Fault("bad-traits" if own.startswith("traits") else "bad-member")
             seen.add(own)
+            if is_unusable and own == "ts_client":
+                continue
             members.append((key, id_of(value) if own in ("user", "anon") else one_line(value)))
     if kind == b'"user"' and "traits" not in seen:
         raise Fault("bad-traits")
     if kind == b'"screen"' and "screen" not in seen:
         raise Fault("bad-member")
     members += [(b'"bundle"', quoted(context.source.bundle)), (b'"env"', quoted(context.source.env))]
-    return [(id, finished(context.received_at if time is None else time, members))]
+    return [(id, finished(time, members))], ["bad-time"] * is_unusable

@@ -11,62 +11,67 @@ from .ingest_json import Fault, unescaped
 LINE_MAX, LINE_HEAD = 32 << 10, 160
 NAME_MAX, USER_MAX, AGENT_MAX = 255, 256, 512
 TIMES = range(946_684_800_000, 4_102_444_800_000)
-# What a sender's clock may show: 1970 to 9999.
-CLOCKS = range(253_402_300_800_000)
+# What a sender's clock may show: the years 1 to 9999.
+CLOCKS = range(-62_135_596_800_000, 253_402_300_800_000)
+TIME_MAX = 64
 
-RFC3339 = re.compile(
-    rb"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):?([0-9]{2}))")
+CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]+))?)?"
+ZONE = r"(Z|z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)"
+ISO = re.compile(rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})(?:[Tt ]{CLOCK}(?: ?{ZONE})?)?")
+MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+MAIL = re.compile(rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), )?([0-9]{{1,2}}) ({'|'.join(MONTHS)}) ([0-9]{{4}}) {CLOCK} {ZONE}")
+COUNT = re.compile(r"(-?[0-9]{1,14})(?:\.([0-9]*))?")
 
 
-def rfc3339(text):
-    match = RFC3339.fullmatch(text)
-    if not match:
-        return None
-    year, month, day, hour, minute, second = map(int, match.groups()[:6])
-    offset = int(match[9] or 0) * 60 + int(match[10] or 0)
-    if hour > 23 or minute > 59 or second > 60 or int(match[9] or 0) > 23 or int(match[10] or 0) > 59:
+def moment(year, month, day, hour, minute, second, fraction, zone):
+    """Milliseconds since 1970; `None` where there is no such day or time."""
+    hour, minute, second = (int(part or 0) for part in (hour, minute, second))
+    sign, ahead = (-1 if zone[0] == "-" else 1, zone[1:].replace(":", "")) if zone and zone[0] in "+-" else (1, "0000")
+    hours, minutes = int(ahead[:2]), int(ahead[2:] or 0)
+    if hour > 23 or minute > 59 or second > 60 or hours > 23 or minutes > 59:
         return None
     try:
         days = (datetime.date(year, month, day) - datetime.date(1970, 1, 1)).days
     except ValueError:
         return None
-    minutes = (days * 24 + hour) * 60 + minute - (-offset if match[8] == b"-" else offset)
-    return (minutes * 60 + second) * 1000 + int((match[7] or b"0").ljust(3, b"0")[:3])
+    minute += days * 1440 + hour * 60 - sign * (hours * 60 + minutes)
+    return (minute * 60 + second) * 1000 + int((fraction or "").ljust(3, "0")[:3])
 
 
-def whole(text):
-    digits = text.split(b".")[0]
-    return int(digits) if len(digits) < 15 and re.fullmatch(rb"[+-]?[0-9]+", digits) else None
+def time_in(text, is_clock_early=False):
+    """A text's time, if it has one meaning."""
+    text, time = text.strip(" \t\r\n"), None
+    if match := ISO.fullmatch(text):
+        time = moment(*map(int, match.groups()[:3]), *match.groups()[3:])
+    elif match := MAIL.fullmatch(text):
+        time = moment(int(match[3]), MONTHS.index(match[2]) + 1, int(match[1]), *match.groups()[3:])
+    elif match := COUNT.fullmatch(text):
+        seconds = int(match[1]) * 1000 + int((match[2] or "").ljust(3, "0")[:3])
+        time = seconds if text[0] != "-" and not is_clock_early and seconds in TIMES else int(match[1])
+    return time if time is not None and time in CLOCKS else None
 
 
-def time_of(value):
-    """Milliseconds of a member that is there."""
-    if value is None or value.kind == "null":
+def time_of(value, sent_at=None):
+    """The sender's time in milliseconds, and its text as it came; `None` without one."""
+    if value is None or value.kind == "null" or value.kind == "string" and not value.text.strip(" \t\r\n"):
         return None
-    time = None
-    if value.kind == "string":
-        time = rfc3339(value.body)
-        time = whole(value.body) if time is None else time
-    elif value.kind == "number":
-        time = whole(value.raw)
-    if time is None or time not in CLOCKS:
-        raise Fault("bad-time")
-    return time
+    text = value.text if value.kind == "string" else value.raw.decode()
+    time = time_in(text, sent_at is not None and sent_at < TIMES.start) if value.kind in ("string", "number") else None
+    return time, cut(text, TIME_MAX)
 
 
 def sending_time(value):
-    try:
-        return time_of(value)
-    except Fault:
-        return None
+    time = time_of(value)
+    return time and time[0]
 
 
 def time_text(time):
     moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=time)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time % 1000:03d}Z"
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{time % 1000:03d}Z"
 
 
 UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+DERIVED = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 SESSION = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -75,8 +80,8 @@ def uuid_text(number):
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def derived_id(key, text):
-    number = int.from_bytes(hashlib.sha256(f"{key}\0{text}".encode()).digest()[:16], "big")
+def derived_id(*parts):
+    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:16], "big")
     return uuid_text(number & ~(0xF << 76) & ~(3 << 62) | 8 << 76 | 2 << 62)
 
 
@@ -118,9 +123,9 @@ def kept_address(policy, address):
     return ":".join(f"{int(group, 16):x}" for group in groups[:3]) + "::"
 
 
-def cut(text):
-    """A browser's name for itself within its limit."""
-    return text.encode()[:AGENT_MAX].decode(errors="ignore") if len(text.encode()) > AGENT_MAX else text
+def cut(text, most):
+    """The beginning of a text, of whole characters."""
+    return text.encode()[:most].decode(errors="ignore") if len(text.encode()) > most else text
 
 
 def quoted(text):
@@ -191,7 +196,7 @@ class Line:
 
     def __init__(self, kind, name):
         self.members = {"kind": quoted(kind), "name": name}
-        self.fields, self.extra, self.context, self.address = None, [], [], None
+        self.fields, self.extra, self.context, self.address, self.taken = None, [], [], None, set()
 
     def __setitem__(self, name, value):
         if value is not None:
@@ -245,16 +250,29 @@ class Context:
         text = id_text(value)
         if text is None:
             return self.random.uuid(self.received_at)
-        return text.lower() if UUID.fullmatch(text.lower()) else derived_id(self.source.key, text)
+        if not UUID.fullmatch(text.lower()):
+            return derived_id(self.source.key, text)
+        # Nobody names an id that is made here.
+        return derived_id(self.source.key, text.lower()) if DERIVED.fullmatch(text.lower()) else text.lower()
 
-    def corrected(self, time, sent_at, is_late=False):
-        """An event's time, and the sender's where the two differ."""
-        is_usual, ahead = time in TIMES, 0 if sent_at is None else self.received_at - sent_at
-        if is_usual and (sent_at is None or sent_at not in TIMES or abs(ahead) <= 2000 or (is_late and ahead > 0)):
-            return time, None
-        if time + ahead not in TIMES:
-            raise Fault("bad-time")
-        return (time + ahead, time) if abs(ahead) > 2000 else (time, None)
+    def addition_id(self, id):
+        return derived_id("", "traits", self.source.key, id)
+
+    def time(self, sent, sent_at=None, is_late=False):
+        """An event's time, the sender's as a line has it where that is another one, and whether it is of no use."""
+        if sent is None:
+            return self.received_at, None, False
+        time, text = sent
+        if time is not None:
+            ahead = 0 if sent_at is None or abs(self.received_at - sent_at) <= 2000 else self.received_at - sent_at
+            if time in TIMES and ahead:
+                if sent_at not in TIMES:
+                    ahead = ahead if sent_at >= time and time + ahead in TIMES else 0
+                elif is_late and ahead > 0:
+                    ahead = 0
+            if time + ahead in TIMES:
+                return time + ahead, quoted(time_text(time)) if ahead else None, False
+        return self.received_at, quoted(text), True
 
     def kept(self, address):
         return kept_address(self.source.addresses, address)
@@ -263,4 +281,4 @@ class Context:
 def agent_of(value, header):
     if not text_of(value):
         return quoted(header) if header is not None else None
-    return value.raw if len(value.text.encode()) <= AGENT_MAX else quoted(cut(value.text))
+    return value.raw if len(value.text.encode()) <= AGENT_MAX else quoted(cut(value.text, AGENT_MAX))

@@ -203,9 +203,8 @@ private enum EventShape {
         let required = ["v", "id", "ts", "kind", "name", "env", "bundle", "writer", "seq"]
         if let missing = required.first(where: { event[$0] == nil }) { return missing }
         for name in ["up", "dt"] where event[name] != nil { return name }
-        for name in ["ts", "ts_client"] {
-            if let value = event[name], !Self.isTime(value.text ?? "") { return name }
-        }
+        if let time = event["ts"], !Self.isTime(time.text ?? "") { return "ts" }
+        if let time = event["ts_client"], (time.text?.utf8.count ?? .max) > 64 { return "ts_client" }
         if event["v"] != .number("1") || event["env"]?.text != "prod" || event["seq"]?.integer == nil { return "head" }
         if let session = event["session"] {
             let version = session.text.flatMap { UniqueID(text: $0) }.map { $0.high >> 12 & 15 }
