@@ -35,7 +35,10 @@ extension ClientState {
     /// Adds fields to those registered before; returns `false`, without any change, if there would be too many.
     mutating func register(_ added: EventDraftBox) -> Bool {
         if let earlier = self.context.common { added.draft.inherit(earlier.draft) }
-        guard added.draft.fieldsByteCount <= EventLimits.commonFieldsByteCountMax else { return false }
+        // Of fields that are too long together, the draft has those that fitted.
+        guard !added.draft.isOverflowing, added.draft.fieldsByteCount <= EventLimits.commonFieldsByteCountMax else {
+            return false
+        }
         self.context.common = added
         self.counters.repairs += added.draft.repairs
         return true

@@ -54,7 +54,7 @@ package struct FieldKeys: ~Copyable {
     /// Removes all except the first `count` keys.
     @inline(__always)
     mutating func truncate(to count: Int) {
-        precondition(count <= self.count, "\(count) keys of \(self.count) cannot be kept")
+        precondition((0...self.count).contains(count), "\(count) keys of \(self.count) cannot be kept")
         self.count = count
     }
 }

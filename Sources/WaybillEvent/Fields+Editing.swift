@@ -31,8 +31,11 @@ extension Fields {
     private mutating func append(_ other: borrowing Fields, _ index: Int) {
         let key = other.keys[index]
         if !self.isScopeEmpty { self.buffer.append(UInt8(ascii: ",")) }
-        self.keys.append(FieldKey(hash: key.hash, start: self.buffer.count, byteCount: key.byteCount))
+        let start = self.buffer.count
         self.buffer.append(other.text(key.start..<other.value(at: index).upperBound))
+        // A key whose bytes do not fit leads nowhere.
+        guard !self.buffer.isOverflowing else { return }
+        self.keys.append(FieldKey(hash: key.hash, start: start, byteCount: key.byteCount))
         self.isScopeEmpty = false
     }
 
@@ -172,14 +175,16 @@ extension Fields {
     }
 
     private func text(_ range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(rebasing: self.buffer.bytes[range])
+        self.buffer[range]
     }
 
     private mutating func replace(_ range: Range<Int>, with bytes: [UInt8]) {
-        let rest = Array(self.buffer.bytes[range.upperBound...])
+        let rest = Array(self.buffer[range.upperBound..<self.buffer.count])
         self.buffer.truncate(to: range.lowerBound)
         bytes.withUnsafeBufferPointer { self.buffer.append($0) }
         rest.withUnsafeBufferPointer { self.buffer.append($0) }
+        // What did not fit has no place.
+        guard !self.buffer.isOverflowing else { return self.keys.truncate(to: 0) }
         for index in 0..<self.keys.count where self.keys[index].start >= range.upperBound {
             self.keys[index].start += bytes.count - range.count
         }

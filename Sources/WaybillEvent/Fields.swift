@@ -211,19 +211,20 @@ public struct Fields: ~Copyable {
     private mutating func endKey(_ start: Int) -> Bool {
         guard !self.buffer.isOverflowing else { return false }
         let keyStart = self.isScopeEmpty ? start : start + 1
-        let text = UnsafeBufferPointer(rebasing: self.buffer.bytes[keyStart...])
+        let text = self.buffer[keyStart..<self.buffer.count]
         let key = FieldKey(hash: Self.hash(text), start: keyStart, byteCount: text.count)
         if self.hasKey(key.hash, text, from: self.scopeStart) {
             self.repairs.duplicate += 1
             self.buffer.truncate(to: start)
             return false
         }
+        self.buffer.append(UInt8(ascii: ":"))
+        guard !self.buffer.isOverflowing else { return false }
         self.keys.append(key)
         self.isScopeEmpty = false
         self.isValueOpen = true
         self.isValueAwaited = true
         self.isValueSkipped = false
-        self.buffer.append(UInt8(ascii: ":"))
         return true
     }
 
@@ -240,7 +241,7 @@ public struct Fields: ~Copyable {
     @inline(__always)
     func isEqual(_ key: FieldKey, _ hash: UInt32, _ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard key.hash == hash, key.byteCount == text.count else { return false }
-        return self.buffer.bytes[key.start..<key.start + key.byteCount].elementsEqual(text)
+        return self.buffer[key.range].elementsEqual(text)
     }
 
     /// A hash that rules out nearly all pairs of keys before their bytes are compared; eight bytes per step, the last

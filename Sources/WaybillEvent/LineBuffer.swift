@@ -33,7 +33,7 @@ package struct LineBuffer: ~Copyable {
 
     /// Removes the bytes from index `count` on.
     package mutating func truncate(to count: Int) {
-        precondition(count <= self.count, "\(count) bytes of \(self.count) cannot be kept")
+        precondition((0...self.count).contains(count), "\(count) bytes of \(self.count) cannot be kept")
         self.count = count
     }
 
@@ -63,22 +63,29 @@ package struct LineBuffer: ~Copyable {
     }
 
     package mutating func append(_ other: borrowing LineBuffer, _ range: Range<Int>) {
-        self.append(UnsafeBufferPointer(rebasing: other.bytes[range]))
+        self.append(other[range])
     }
 
-    /// Lets `body` write exactly `byteCount` bytes without checking capacity each time; writes nothing beyond the
-    /// limit.
+    /// Lets `body` write exactly `byteCount` bytes, for which capacity is reserved once; writes nothing beyond the limit.
     @inline(__always)
     mutating func fill(_ byteCount: Int, _ body: (inout LineCursor) -> Void) {
         guard self.reserve(byteCount) else { return }
-        var cursor = LineCursor(next: self.base + self.count)
+        var cursor = LineCursor(next: self.base + self.count, byteCount: byteCount)
         body(&cursor)
+        precondition(cursor.isFull, "fewer than \(byteCount) bytes were written")
         self.count &+= byteCount
     }
 
     /// The bytes so far; valid until the next change.
     package var bytes: UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: self.base, count: self.count)
+    }
+
+    /// The bytes at a range of them; valid until the next change.
+    @inline(__always)
+    subscript(range: Range<Int>) -> UnsafeBufferPointer<UInt8> {
+        precondition(range.lowerBound >= 0 && range.upperBound <= self.count, "bytes \(range) of \(self.count)")
+        return UnsafeBufferPointer(rebasing: self.bytes[range])
     }
 
     func starts(with text: StaticString) -> Bool {
@@ -123,6 +130,7 @@ extension LineBuffer {
 
     /// Appends the low `digitCount` hexadecimal digits of `value`, in lower case; at most eight.
     package mutating func appendHexadecimal(_ value: UInt32, digitCount: Int) {
+        precondition((1...8).contains(digitCount), "\(digitCount) digits are not 1 to 8")
         self.fill(digitCount) { cursor in
             var digits = LineCursor.hexadecimalDigits(value) >> UInt64(8 * (8 - digitCount))
             withUnsafeBytes(of: &digits) { bytes in

@@ -1,30 +1,41 @@
 /// Writes bytes of a line one after the other into capacity that was reserved before.
 ///
-/// Its user has declared the number of bytes (``LineBuffer/fill(_:_:)``): nothing is checked here.
+/// Its user has declared the number of bytes (``LineBuffer/fill(_:_:)``), and each write is checked against it.
 struct LineCursor {
-    private(set) var next: UnsafeMutablePointer<UInt8>
+    private var next: UnsafeMutablePointer<UInt8>
+    private let end: UnsafeMutablePointer<UInt8>
 
-    init(next: UnsafeMutablePointer<UInt8>) {
+    /// - Parameter byteCount: the capacity from `next` on.
+    init(next: UnsafeMutablePointer<UInt8>, byteCount: Int) {
         self.next = next
+        self.end = next + byteCount
+    }
+
+    /// Whether all bytes were written.
+    var isFull: Bool { self.next == self.end }
+
+    /// Moves on over so many bytes; returns where they are to be written.
+    @inline(__always)
+    private mutating func take(_ byteCount: Int) -> UnsafeMutablePointer<UInt8> {
+        precondition(byteCount <= self.end - self.next, "\(byteCount) bytes for \(self.end - self.next)")
+        defer { self.next += byteCount }
+        return self.next
     }
 
     @inline(__always)
     mutating func put(_ byte: UInt8) {
-        self.next.pointee = byte
-        self.next += 1
+        self.take(1).pointee = byte
     }
 
     @inline(__always)
     mutating func put(_ text: StaticString) {
-        self.next.update(from: text.utf8Start, count: text.utf8CodeUnitCount)
-        self.next += text.utf8CodeUnitCount
+        self.take(text.utf8CodeUnitCount).update(from: text.utf8Start, count: text.utf8CodeUnitCount)
     }
 
     @inline(__always)
     mutating func put(_ bytes: UnsafeBufferPointer<UInt8>) {
         guard let source = bytes.baseAddress else { return }
-        self.next.update(from: source, count: bytes.count)
-        self.next += bytes.count
+        self.take(bytes.count).update(from: source, count: bytes.count)
     }
 
     @inline(__always)
@@ -35,8 +46,7 @@ struct LineCursor {
     /// Writes the last `digitCount` digits, with leading zeros; two per step.
     mutating func putDecimal(_ value: UInt64, digitCount: Int) {
         var rest = value
-        var end = self.next + digitCount
-        self.next = end
+        var end = self.take(digitCount) + digitCount
         var digitCount = digitCount
         while digitCount >= 2 {
             let pair = Self.pairs + 2 * Int(truncatingIfNeeded: rest % 100)
@@ -71,8 +81,7 @@ struct LineCursor {
     /// Writes the bytes of a word, lowest first.
     @inline(__always)
     private mutating func put<Word: FixedWidthInteger>(_ word: Word) {
-        UnsafeMutableRawPointer(self.next).storeBytes(of: word.littleEndian, as: Word.self)
-        self.next += MemoryLayout<Word>.size
+        UnsafeMutableRawPointer(self.take(MemoryLayout<Word>.size)).storeBytes(of: word.littleEndian, as: Word.self)
     }
 
     /// Eight digits, the first in the lowest byte: nibbles are spread to bytes, then all are converted to characters at

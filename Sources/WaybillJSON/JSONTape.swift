@@ -57,7 +57,7 @@ package struct JSONTape: ~Copyable {
     package subscript(index: Int) -> JSONEntry {
         @inline(__always)
         get {
-            assert(index >= 0 && index < self.count, "entry \(index) of \(self.count)")
+            precondition(index >= 0 && index < self.count, "entry \(index) of \(self.count)")
             return self.entries[index]
         }
     }
@@ -71,10 +71,12 @@ package struct JSONTape: ~Copyable {
             start: self.source.baseAddress.unsafelyUnwrapped + Int(entry.start), count: Int(entry.end &- entry.start))
     }
 
-    /// The members of the object at `index`, in order.
+    /// The members of the object at `index`, in order; any other value has none.
     @inlinable
     package func members(of index: Int) -> JSONMembers {
-        JSONMembers(next: index + 1, end: Int(self[index].next))
+        let entry = self[index]
+        // The elements of a list are no pairs.
+        return JSONMembers(next: index + 1, end: entry.kind == .object ? Int(entry.next) : index + 1)
     }
 
     /// The value of the first member with that name.

@@ -55,9 +55,10 @@ package enum JSONText {
         return String(decoding: unescaped.bytes, as: UTF8.self)
     }
 
-    /// Appends the text of a string's body, which the scanner accepted.
+    /// Appends the text of a string's body.
     ///
-    /// An unpaired surrogate is not a character; it becomes U+FFFD.
+    /// An unpaired surrogate is not a character; it becomes U+FFFD. What the scanner would refuse, as an escape that is cut
+    /// off, stays as it is: a body may come from a line that is not JSON.
     package static func unescape(_ body: UnsafeRawBufferPointer, into text: inout ByteBuilder) {
         var at = 0
         var copied = 0
@@ -75,6 +76,10 @@ package enum JSONText {
 
     /// Appends the character that the escape at `at` encodes; returns the position after it.
     private static func unescapeOne(_ body: UnsafeRawBufferPointer, _ at: Int, into text: inout ByteBuilder) -> Int {
+        guard at + 1 < body.count else {
+            text.append(body[at])
+            return at + 1
+        }
         let letter = body[at + 1]
         switch letter {
         case UInt8(ascii: "b"): text.append(0x08)
@@ -83,15 +88,15 @@ package enum JSONText {
         case UInt8(ascii: "r"): text.append(0x0D)
         case UInt8(ascii: "t"): text.append(0x09)
         case UInt8(ascii: "u"):
-            let unit = Self.unit(body, at + 2)
+            guard let unit = Self.unit(body, at + 2) else {
+                text.append("\\u")
+                return at + 2
+            }
             if 0xD800..<0xDC00 ~= unit, at + 12 <= body.count, body[at + 6] == UInt8(ascii: "\\"),
-                body[at + 7] == UInt8(ascii: "u")
+                body[at + 7] == UInt8(ascii: "u"), let low = Self.unit(body, at + 8), 0xDC00..<0xE000 ~= low
             {
-                let low = Self.unit(body, at + 8)
-                if 0xDC00..<0xE000 ~= low {
-                    Self.append(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00), to: &text)
-                    return at + 12
-                }
+                Self.append(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00), to: &text)
+                return at + 12
             }
             Self.append(unit, to: &text)
             return at + 6
@@ -100,11 +105,13 @@ package enum JSONText {
         return at + 2
     }
 
-    private static func unit(_ body: UnsafeRawBufferPointer, _ at: Int) -> UInt32 {
+    /// The four hexadecimal digits at `at`; `nil` if they are not there.
+    private static func unit(_ body: UnsafeRawBufferPointer, _ at: Int) -> UInt32? {
+        guard at + 4 <= body.count else { return nil }
         var value: UInt32 = 0
         for index in at..<(at + 4) {
-            // The scanner accepted the escape, so all four are digits.
-            value = value << 4 | (Hex.value(body[index]) ?? 0)
+            guard let digit = Hex.value(body[index]) else { return nil }
+            value = value << 4 | digit
         }
         return value
     }

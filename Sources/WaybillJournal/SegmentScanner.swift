@@ -153,8 +153,9 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
         // The checksum and its LF are the line's last nine bytes.
         let covered = FrameChecksum.checksum(
             continuing: self.unmarkedChecksum, UnsafeRawBufferPointer(rebasing: line[..<(line.count - 9)]))
-        guard position == UInt64(self.position.rawValue), covered == checksum else {
-            if position == UInt64(self.position.rawValue) { self.offsetBehindDamage = self.offset + line.count }
+        // A piece whose head is damaged may begin before 0.
+        guard Int(position) == self.position.rawValue, covered == checksum else {
+            if Int(position) == self.position.rawValue { self.offsetBehindDamage = self.offset + line.count }
             return .damaged("the checksum of a mark is wrong")
         }
         self.unmarkedChecksum = 0
@@ -175,6 +176,10 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             self.offsetBehindDamage = self.offset + frameByteCount
             self.isStreamUnknown = true
             return .damaged("a batch names stream \(header.stream.rawValue), which this segment does not open")
+        }
+        guard header.isPossible else {
+            self.offsetBehindDamage = self.offset + frameByteCount
+            return .damaged("a batch declares more bytes than its payload can hold")
         }
         self.isDescriptionUnverified = verified == nil
         guard self.isReadingPayloads else {
@@ -286,7 +291,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
             if rest.starts(with: "MARK ".utf8), let end = rest.firstIndex(of: 0x0A), end > 9,
                 let message = try? Message(line: UnsafeRawBufferPointer(rebasing: rest[..<end])),
                 case .mark(let position, _, let checksum) = message,
-                position == UInt64(self.base.rawValue + self.offset + found),
+                Int(position) == self.base.rawValue + self.offset + found,
                 FrameChecksum.checksum(continuing: 0, UnsafeRawBufferPointer(rebasing: rest[..<(end - 8)])) == checksum
             {
                 return found

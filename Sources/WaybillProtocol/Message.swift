@@ -227,6 +227,13 @@ package struct BatchHeader: Hashable, Sendable {
         self.offset.advanced(by: self.rawByteCount)
     }
 
+    /// Whether a payload of that length can hold so many bytes: zlib cannot do better than 1032 : 1.
+    ///
+    /// Ask before anything is allocated for them.
+    package var isPossible: Bool {
+        (self.rawByteCount - 1) / 1032 <= self.wireByteCount
+    }
+
     /// The bytes that the checksum covers before the payload: `id SP offset SP raw SP lines SP wire LF`.
     package func checksummedText(id: StreamID) -> String {
         "\(id.text) \(self.offset.rawValue) \(self.rawByteCount) \(self.lineCount) \(self.wireByteCount)\n"

@@ -66,8 +66,7 @@ package final class BatchChecker: Sendable {
         guard checksum == header.checksum else {
             throw BatchRefusal(code: .corrupt, text: "the checksum does not hold")
         }
-        // zlib cannot do better than 1032 : 1; a header that declares more is false.
-        guard header.rawByteCount <= header.wireByteCount * 1032 + 1032 else {
+        guard header.isPossible else {
             throw BatchRefusal(code: .corrupt, text: "the payload cannot hold so many bytes")
         }
         let raw: SharedBytes

@@ -191,6 +191,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
             chunkByteCount += byteCounts[chunkLineCount]
             chunkLineCount += 1
         }
+        precondition(chunkByteCount <= lines.count, "lines of \(chunkByteCount) bytes in \(lines.count)")
         var written = Written(failure: attempt?.failure)
         var storedByteCount = attempt?.storedByteCount ?? 0
         while storedByteCount < chunkByteCount, written.failure == nil {

@@ -12,7 +12,9 @@ package final class SharedBytes: @unchecked Sendable {
     ) throws(Failure) {
         let storage = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, capacity), alignment: 16)
         do throws(Failure) {
-            self.count = try fill(UnsafeMutableRawBufferPointer(rebasing: storage[..<capacity]))
+            let count = try fill(UnsafeMutableRawBufferPointer(rebasing: storage[..<capacity]))
+            precondition((0...capacity).contains(count), "\(count) bytes were written into \(capacity)")
+            self.count = count
         } catch {
             storage.deallocate()
             throw error

@@ -15,6 +15,40 @@ private func repairs(_ body: (inout Fields) -> Void) -> [Int] {
     return [repairs.nonFinite, repairs.duplicate, repairs.nested, repairs.cutName]
 }
 
+/// What a line's encoder appends in one piece, each with the room that it declares.
+private let pieces: [(inout LineBuffer) -> Void] = [
+    { $0.append(UInt8(ascii: "x")) }, { $0.append("a static text") }, { $0.appendString("") },
+    { $0.appendString("a text of more than two words") }, { $0.appendString("an \"escaped\" text\n") },
+    { $0.append(UniqueID(high: 0x0123_4567_89AB_CDEF, low: .max)) }, { $0.appendDecimal(.max) },
+    { $0.appendDecimal(0) },
+    { $0.appendDecimal(7, digitCount: 3) }, { $0.appendHexadecimal(0xABCD_EF01, digitCount: 8) },
+    { $0.appendHexadecimal(0xABCD_EF01, digitCount: 1) }, { $0.appendNumber(-0.000_123) },
+    { buffer in
+        var timestamp = Timestamp()
+        timestamp.append(1_740_820_455_926, to: &buffer)
+    },
+]
+
+@Test func `a buffer holds a piece that just fits, and no byte beyond its limit`() {
+    for (number, piece) in pieces.enumerated() {
+        var whole = LineBuffer(capacity: 512, byteCountMax: 512)
+        piece(&whole)
+        let expected = Array(whole.bytes)
+        for before in 0..<20 {
+            for limit in max(1, before)...(before + expected.count + 2) {
+                var buffer = LineBuffer(capacity: 1, byteCountMax: limit)
+                for _ in 0..<before { buffer.append(UInt8(ascii: "-")) }
+                piece(&buffer)
+                let found = Array(buffer.bytes.dropFirst(before))
+                let fits = before + expected.count <= limit
+                let isOverflowing = buffer.isOverflowing
+                #expect(isOverflowing == !fits && found.count + before <= limit, "piece \(number), limit \(limit)")
+                #expect(fits ? found == expected : found.count < expected.count, "piece \(number), limit \(limit)")
+            }
+        }
+    }
+}
+
 @Test func `fields keep their order and nil writes nothing`() {
     let key: StaticString = "static"
     #expect(

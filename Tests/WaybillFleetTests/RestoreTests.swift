@@ -42,6 +42,19 @@ import WaybillTestSupport
             try RestoreBench.segments(second, before: again.end) == RestoreBench.segments(target, before: again.end))
     }
 
+    /// Its beginning is then before position 0.
+    @Test(arguments: ["MARK 7 0 00000000\n", "xMARK 3 0 00000000\n", "SEAL 1 5\nMARK 3 0 00000000\n", "x\n"])
+    func `a journal's first piece that is damaged and longer than it should be has nothing to read`(
+        beginning: String
+    ) throws {
+        let object = Array(beginning.utf8) + [UInt8](repeating: 0x78, count: 40)
+        let start = JournalPosition(0)
+        let next = JournalPosition(10)
+        let content = try #require(
+            try PieceContent(object, startingAt: start, endingAt: next, files: FaultyFiles()))
+        #expect(content.damages == [start..<next] && content.lineCount == 0)
+    }
+
     @Test func `a restore that dies at any call is continued, and is then as one that did not`() throws {
         let bench = try RestoreBench(seed: 3)
         _ = try bench.live(3, groups: 8)

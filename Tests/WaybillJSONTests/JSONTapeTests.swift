@@ -45,6 +45,18 @@ import WaybillJSON
         #expect(self.parse(line, capacity: 256) == .failure(JSONError(.truncated, at: line.utf8.count)))
     }
 
+    @Test(arguments: ["[1]", "[1,2]", "[1,2,3]", "[[]]", "[]", "\"a\"", "7", "true", "null", "{}"])
+    func `only an object has members`(value: String) throws {
+        // Room for the entries and no more: what a walk finds behind them is not of this line.
+        for capacity in 1...8 {
+            var tape = JSONTape(capacity: capacity)
+            try Array("{\"v\":\(value)}".utf8).withUnsafeBytes { try tape.parse($0) }
+            var members = tape.members(of: 2)
+            let member = members.next(in: tape)
+            #expect(member == nil, "\(value) at capacity \(capacity)")
+        }
+    }
+
     @Test func `an object that is added needs room of its own`() throws {
         for numbers in 0...300 {
             let added = "{\"b\":[" + String(repeating: "0,", count: numbers) + String(repeating: "[", count: 60)

@@ -25,6 +25,23 @@ import WaybillSystem
         #expect(Array(body.utf8).withUnsafeBytes { JSONText.string($0) } == text)
     }
 
+    /// A line that is not JSON is searched for names, too: nothing behind the body may be read as a part of it.
+    @Test(
+        arguments: [
+            ("\\u0041", [0: "", 1: "\\", 2: "\\u", 3: "\\u0", 4: "\\u00", 5: "\\u004", 6: "A"]),
+            ("x\\n", [1: "x", 2: "x\\", 3: "x\n"]),
+            ("\\ud83d\\ude00", [6: "\u{FFFD}", 8: "\u{FFFD}\\u", 11: "\u{FFFD}\\ude0", 12: "😀"]),
+            ("\\u004\"1", [7: "\\u004\"1"]), ("\\ud83d\\u\"\"\"\"", [12: "\u{FFFD}\\u\"\"\"\""]),
+        ] as [(String, [Int: String])])
+    func `an escape that a body's end cuts off stays as it is`(whole: String, texts: [Int: String]) {
+        for (byteCount, text) in texts {
+            let found = Array(whole.utf8).withUnsafeBytes { bytes in
+                JSONText.string(UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
+            }
+            #expect(found == text, "\(whole) up to \(byteCount)")
+        }
+    }
+
     @Test func `every byte survives escape and unescape, at every place in a word`() {
         for byte in UInt8(0)..<0x80 {
             for place in 0..<17 {

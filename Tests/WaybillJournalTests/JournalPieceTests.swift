@@ -39,6 +39,30 @@ private struct PieceContent {
 }
 
 @Suite struct JournalPieceTests {
+    /// Whoever reads a batch makes room for what its header declares.
+    @Test(arguments: [(1, 2_064, true), (1, 2_065, false), (3, 4_128, true), (3, 4_129, false), (1, 1 << 52, false)])
+    func `a batch that declares more than its payload can hold is damage, and the one behind it is read`(
+        wireByteCount: Int, rawByteCount: Int, isRead: Bool
+    ) throws {
+        let start = JournalPosition(1_000)
+        let description = JournalBench.description(1)
+        let head = PieceCutter<FaultyFiles>.head(
+            [StreamNumber(1): description], before: start, lastKnown: WallTime(milliseconds: 7))
+        func frame(_ rawByteCount: Int, _ payload: [UInt8]) -> [UInt8] {
+            var header = BatchHeader(
+                stream: StreamNumber(1), offset: StreamOffset(0), rawByteCount: rawByteCount, lineCount: 1,
+                wireByteCount: payload.count, checksum: 0)
+            header.checksum = payload.withUnsafeBytes {
+                FrameChecksum.checksum(of: header.checksummedText(id: description.id), $0)
+            }
+            return Message.batch(header).encoded + payload
+        }
+        let bytes = head + frame(rawByteCount, [UInt8](repeating: 7, count: wireByteCount)) + frame(1, [9])
+        let content = try PieceContent(bytes, startingAt: start)
+        #expect(content.batches.map(\.rawByteCount) == (isRead ? [rawByteCount, 1] : [1]))
+        #expect(content.damages.count == (isRead ? 0 : 1))
+    }
+
     @Test(arguments: 0..<UInt64(60))
     func `pieces, each read alone, are the journal`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed ^ 0x91ECE)

@@ -299,6 +299,9 @@ import WaybillTestSupport
         let reader = EventReader(
             source: SourceDescription(env: .prod, bundle: "b", isForeign: true, userMember: "who"), erased: people)
         let cases = [
+            // What stands behind an escape that is cut off is no part of it.
+            #"{"who":"jos\u0"e9"#: false, #"{"who":"jos\u00"9"#: false,
+            #"{"who":"jos\u"00e9"#: false, #"{"who":"jos\u""#: false,
             #"{"time":1795165200,"who":"jos\u00e9"}"#: true, #"{"time":1795165200,"who":"jose"}"#: false,
             #"{"time":1795165200,"user":"josé"}"#: false, #"{"who":"josé""#: true, #"{"who" : "jos\u00e9","#: true,
         ]

@@ -248,6 +248,47 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
     #expect(client.members("plan") == ["\"pro\""])
 }
 
+@Test func `fields registered one after the other that are longer than a line change nothing`() throws {
+    let client = try Client()
+    #expect(client.core.register { $0.put("plan", "pro") })
+    // Each fits into a line of its own, with its name, quotes and colon; not all of them behind the first.
+    for byteCount in EventLimits.lineByteCountMax - 40...EventLimits.lineByteCountMax - 6 {
+        #expect(!client.core.register { $0.put("x", String(repeating: "x", count: byteCount)) })
+        client.track("a")
+    }
+    #expect(Set(client.members("plan")) == ["\"pro\""] && client.members("plan").count == 35)
+}
+
+@Test func `an event whose fields just fill a line, or do not, leaves later ones alone`() throws {
+    let client = try Client()
+    #expect(client.core.register { $0.put("id", "registered") })
+    for byteCount in EventLimits.lineByteCountMax - 300...EventLimits.lineByteCountMax + 2 {
+        client.track("long") { $0.put("x", String(repeating: "x", count: byteCount)) }
+        client.track("name") { fields in
+            fields.put(String(repeating: "k", count: byteCount), 1)
+            fields.put("id", "own")
+        }
+        client.track("short")
+    }
+    #expect(client.members("name").count { $0 == "\"short\"" } == 303)
+    #expect(client.lines.allSatisfy { $0.utf8.count <= EventLimits.lineByteCountMax })
+}
+
+@Test func `an event that a filter makes too long is not stored`() throws {
+    let client = try Client { $0.filters = [.hashing("a", "b")] }
+    #expect(client.core.register { $0.put("id", "registered") })
+    for byteCount in EventLimits.lineByteCountMax - 80...EventLimits.lineByteCountMax - 20 {
+        client.track("grows") { fields in
+            fields.put("a", 1)
+            fields.put("x", String(repeating: "x", count: byteCount - 40))
+            fields.put("b", 2)
+            fields.put("id", "own")
+        }
+        client.track("short")
+    }
+    #expect(client.members("name") == [String](repeating: "\"short\"", count: 61))
+}
+
 @Test func `an event may be tracked while another is being encoded`() throws {
     let client = try Client()
     client.track("outer") { fields in
