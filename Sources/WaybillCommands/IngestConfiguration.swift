@@ -30,7 +30,8 @@ struct KeyEntry: ConfigurationRoot {
     var environment = DeploymentEnvironment.prod
     var origins: [String] = []
     var dialects = Dialect.allCases
-    var eventRate: Int?
+    var eventRate = DoorKey.usualEventRateMax
+    var addressEventRate: Int?
     var addresses = AddressPolicy.drop
     var quarantineByteCountMax = 32 << 20
 
@@ -159,14 +160,24 @@ extension ConfigurationTable {
             example: "[segment, native]",
             "Whose requests the key allows.")
         ConfigurationKey(
-            "events_second", .integer(1...10_000_000), optional: \.eventRate, applies: .reload, example: "500",
-            "The most events a second; beyond that senders are asked to wait (429).")
+            "events_second", .integer(1...10_000_000), \.eventRate, applies: .reload,
+            """
+            The most events a second, and 20 seconds' worth at once, at least 500; beyond that senders are asked to wait (429).
+            """)
+        ConfigurationKey(
+            "address_events_second", .integer(1...10_000_000), optional: \.addressEventRate, applies: .reload,
+            default: "a fifth of `events_second`", example: "1000",
+            """
+            Of these, those of one address, or of one network of 64 bits in version 6. A server that sends for many users \
+            needs more.
+            """)
         ConfigurationKey(
             "addresses", .choice, \.addresses, applies: .reload,
             "What is kept of senders' addresses: nothing (`drop`), their network (`truncate`), or all (`keep`).")
         ConfigurationKey(
             "quarantine_mib", .integer(0...65_536, factor: 1 << 20), \.quarantineByteCountMax, unit: "MiB",
-            applies: .reload, "The most that is kept of a day's faulty events; further ones are only counted.")
+            applies: .reload,
+            "The most that is kept of a day's faulty events, shared among addresses; further ones are only counted.")
     }
 }
 
@@ -208,7 +219,9 @@ extension DoorKey {
             key: entry.key, bundle: entry.bundle, environment: entry.environment, dialects: Set(entry.dialects),
             addressPolicy: entry.addresses)
         source.quarantineByteCountMax = entry.quarantineByteCountMax
-        self.init(source: source, origins: entry.origins, eventRateMax: entry.eventRate)
+        self.init(
+            source: source, origins: entry.origins, eventRateMax: entry.eventRate,
+            addressEventRateMax: entry.addressEventRate)
     }
 }
 
@@ -221,6 +234,7 @@ extension KeyEntry {
         self.origins = key.origins
         self.dialects = Dialect.allCases.filter { key.source.dialects.contains($0) }
         self.eventRate = key.eventRateMax
+        self.addressEventRate = key.addressEventRateMax
         self.addresses = key.source.addressPolicy
         self.quarantineByteCountMax = key.source.quarantineByteCountMax
     }

@@ -1,19 +1,19 @@
 internal import WaybillIngest
 
 /// Who a request counts for: an address of version 4, or a network of 64 bits of version 6, which one sender has to itself.
-struct AddressGroup: Hashable, Sendable {
+package struct AddressGroup: Hashable, Sendable {
     private let bits: UInt64
     private let isVersion6: Bool
 
     /// Senders whose address is not known are one group.
-    static let unknown = AddressGroup(bits: 0, isVersion6: true)
+    package static let unknown = AddressGroup(bits: 0, isVersion6: true)
 
     private init(bits: UInt64, isVersion6: Bool) {
         self.bits = bits
         self.isVersion6 = isVersion6
     }
 
-    init(_ address: String?) {
+    package init(_ address: String?) {
         guard let bytes = address.flatMap({ AddressBytes.parse($0) }) else {
             self = .unknown
             return

@@ -107,18 +107,14 @@ final class Door: Sendable {
         case .tooManyEvents: throw Refusal(reason: .tooLarge, standing: standing)
         }
         let events = batch.finish()
-        let count = events.lines.count + events.faults.count
-        if let pause = standing.take(count, at: self.clock.monotonicTime()) {
-            let seconds = Int((pause / .seconds(1)).rounded(.up))
-            throw Refusal(
-                reason: .tooFast, headers: [("Retry-After", "\(max(1, seconds))")],
-                text: events.laterText("too many events a second for this key; send them again later", for: dialect),
-                standing: standing)
+        if let refusal = standing.take(events, from: AddressGroup(reading.address), at: self.clock.monotonicTime()) {
+            throw Refusal(refusal, events, for: dialect, standing)
         }
         self.telemetry.faulty(events.faults + events.remarks)
         return Reading(
             request: DoorRequest(
-                source: source, dialect: dialect, events, body: events.faults.isEmpty ? [] : bytes),
+                source: source, address: AddressGroup(reading.address), dialect: dialect, events,
+                body: events.faults.isEmpty ? [] : bytes),
             standing: standing)
     }
 
@@ -154,6 +150,26 @@ final class Door: Sendable {
     }
 }
 
+extension Door.Refusal {
+    /// What a sender of too many events is told.
+    init(
+        _ refusal: EventQuota.Refusal, _ events: IngestedEvents, for dialect: Dialect, _ standing: DoorStanding
+    ) {
+        let (wait, text): (Duration, StaticString)
+        switch refusal {
+        case .tooMany(let countMax):
+            self.init(reason: .tooLarge, text: IngestedEvents.tooManyText(countMax, for: dialect), standing: standing)
+            return
+        case .address(let time):
+            (wait, text) = (time, "too many events a second from this address; send them again later")
+        case .key(let time): (wait, text) = (time, "too many events a second for this key; send them again later")
+        }
+        self.init(
+            reason: .tooFast, headers: [("Retry-After", "\(Int((wait / .seconds(1)).rounded(.up)))")],
+            text: events.laterText(text, for: dialect), standing: standing)
+    }
+}
+
 /// What a request brings.
 struct DoorReading {
     /// By the path.
@@ -167,36 +183,6 @@ struct DoorReading {
     let settings: DoorSettings
     /// `nil` if the key is in the body.
     let standing: DoorStanding?
-}
-
-/// How many events a key may send, as a bucket that fills with time.
-struct EventRate {
-    private let rate: Int?
-    private var available: Double
-    private var last: MonotonicTime
-
-    init(_ rate: Int?, now: MonotonicTime) {
-        self.rate = rate
-        // Two seconds' worth at once, for batches.
-        self.available = Double((rate ?? 0) * 2)
-        self.last = now
-    }
-
-    /// Takes events out, or says how long to wait.
-    ///
-    /// A batch larger than the bucket is taken once it is full.
-    mutating func take(_ count: Int, at now: MonotonicTime) -> Duration? {
-        guard let rate else { return nil }
-        let capacity = Double(rate * 2)
-        self.available = min(capacity, self.available + (now - self.last) / .seconds(1) * Double(rate))
-        self.last = now
-        let needed = min(Double(count), capacity)
-        guard self.available >= needed else {
-            return .milliseconds(Int64((needed - self.available) / Double(rate) * 1000))
-        }
-        self.available -= Double(count)
-        return nil
-    }
 }
 
 /// The page that a browser sends a request for.
@@ -240,7 +226,7 @@ extension DoorTelemetry.RefusalReason {
         case .encoding: 415
         case .malformed: 400
         case .tooFast, .share: 429
-        case .memory, .displaced, .stopping: 503
+        case .memory, .displaced, .disk, .stopping: 503
         case .slow: 408
         }
     }
@@ -248,6 +234,7 @@ extension DoorTelemetry.RefusalReason {
     var headers: [(String, String)] {
         switch self {
         case .memory, .displaced, .share, .stopping: [("Retry-After", "1")]
+        case .disk: [("Retry-After", "5")]
         default: []
         }
     }
@@ -274,7 +261,7 @@ extension DoorTelemetry.RefusalReason {
         case .malformed: text = "the body cannot be read as a whole; nothing of it was stored"
         case .tooFast: text = "too many events a second"
         case .share: text = "this address sends too much at once; nothing was stored; send it again later"
-        case .memory, .displaced, .stopping: text = "nothing was stored; send it again"
+        case .memory, .displaced, .disk, .stopping: text = "nothing was stored; send it again"
         }
         return JSONWriter.object { $0.member("error", text) }
     }

@@ -39,7 +39,7 @@ final class DoorCommitter: Sendable {
         }
     }
 
-    /// Spools of other sources than its own are closed, so that the agent can delete their last segments.
+    /// Writers of other keys than its own are closed, so that the agent can delete their last segments.
     func use(_ configuration: DoorConfiguration) {
         self.state.update { $0.configuration = configuration }
     }
@@ -100,7 +100,7 @@ final class DoorCommitter: Sendable {
             }
             // After the group, which may be of former sources.
             if let configuration {
-                store.closeSpools(except: configuration.keys.map(\.source))
+                store.closeWriters(except: configuration.keys.map(\.source))
                 store.keepQuarantine(dayCountMax: configuration.quarantineDayCountMax, since: configuration.programDate)
             }
             self.state.withLock { $0.since = nil }

@@ -16,6 +16,7 @@ extension DoorCounts {
             json.member("stored", self.storedCount)
             json.member("repeated", self.repeatedCount)
             json.member("quarantined", self.quarantinedCount)
+            if self.droppedCount > 0 { json.member("dropped", self.droppedCount) }
             let faults = events.faults + events.remarks
             guard !faults.isEmpty else { return }
             json.member("faults") { json in
@@ -48,6 +49,15 @@ extension IngestedEvents {
             json.member("throttled_users") { _ in }
             json.member("throttled_devices") { _ in }
             json.member("throttled_events", array: 0..<self.eventCount) { $0.integer(Int64($1)) }
+        }
+    }
+
+    /// The body of an answer to a request with more events than its address may send at once.
+    static func tooManyText(_ countMax: Int, for dialect: Dialect) -> [UInt8] {
+        JSONWriter.object { json in
+            if dialect == .amplitude { json.member("code", 413) }
+            json.member("error", "too many events in one request of this address; send smaller batches")
+            json.member("events_max", countMax)
         }
     }
 }

@@ -332,7 +332,7 @@ final class DoorHandler: ChannelInboundHandler {
         let isAdded = self.door.committer.add(
             .init(request: reading.request) { outcome in
                 room.leave(place)
-                if case .stored(let counts) = outcome { reading.standing.tally.stored(counts, at: clock.wallTime()) }
+                reading.standing.answered(outcome, reading.request.events, at: clock.wallTime())
                 eventLoop.execute {
                     bound.value.stored(outcome, reading, head, began)
                 }
@@ -363,6 +363,10 @@ final class DoorHandler: ChannelInboundHandler {
             self.door.telemetry.answered(dialect, status: 503, took: nil)
             let text = reading.request.events.laterText("nothing was stored; send it again", for: dialect)
             self.write(503, text, head, context, [("Retry-After", "5")], standing: reading.standing)
+        case .share:
+            self.door.telemetry.answered(dialect, status: 503, took: nil)
+            let text = reading.request.events.laterText("nothing was stored; send it again", for: dialect)
+            self.refuse(.disk, head, context, text: text, standing: reading.standing)
         }
     }
 

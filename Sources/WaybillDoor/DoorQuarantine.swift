@@ -13,10 +13,11 @@ package import WaybillSystem
 ///
 /// So a group of requests costs one write and one sync for each reason, however many events it has.
 ///
-/// `event` is a string, for the bytes need not be JSON; what is not UTF-8 is `event_base64` instead. Each key has its own room for a day
-/// (``IngestSource/quarantineByteCountMax``), so that one that sends rubbish takes no room from others; what comes beyond is
-/// counted, and its request is answered as if it were kept: a sender that repeats it would repeat it for ever. Days that are
-/// too old are deleted (``retire(_:)``).
+/// `event` is a string, for the bytes need not be JSON; what is not UTF-8 is `event_base64` instead, and equal ones that follow
+/// each other are one line with a `count`. Each key has its own room for a day (``IngestSource/quarantineByteCountMax``), so that
+/// one that sends rubbish takes no room from others. Inside it, an address has at most a quarter of what is left, and a reason at
+/// most half of the room: so no sender and no kind of fault takes all of it. What comes beyond is counted, and its request is
+/// answered with success: a sender that repeats it would repeat it for ever. Days that are too old are deleted (``retire(_:)``).
 package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
     /// Lines of one reason that wait in memory for a write.
     package static var waitingByteCountMax: Int { 1 << 20 }
@@ -29,11 +30,35 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         var waiting: [UInt8] = []
     }
 
+    /// A key's bytes of a day.
+    ///
+    /// Of addresses, those are known that this process has kept something of.
+    private struct Room {
+        var byteCount = 0
+        var reasons: [IngestFault: Int] = [:]
+        var addresses: [AddressGroup: Int] = [:]
+
+        mutating func take(_ count: Int, _ reason: IngestFault, _ address: AddressGroup, of byteCountMax: Int) -> Bool {
+            let left = byteCountMax - self.byteCount - count
+            guard left >= 0, self.addresses[address, default: 0] + count <= left / 4,
+                self.reasons[reason, default: 0] + count <= byteCountMax / 2
+            else { return false }
+            self.add(count, reason)
+            self.addresses[address, default: 0] += count
+            return true
+        }
+
+        mutating func add(_ count: Int, _ reason: IngestFault?) {
+            self.byteCount += count
+            if let reason { self.reasons[reason, default: 0] += count }
+        }
+    }
+
     let root: String
     private let files: Files
     private var day: String?
-    /// Bytes of the day that each key has, with what waits.
-    private var byteCounts: [String: Int] = [:]
+    /// What each key has of the day, with what waits.
+    private var rooms: [String: Room] = [:]
     private var pages: [IngestFault: Page] = [:]
     private var hasNewNames = false
     /// Events that their keys had no room for.
@@ -62,10 +87,13 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
 
     private var folder: String { Path.join(self.root, "date=\(self.day ?? "")") }
 
-    /// Adds an event; it is durable after ``synchronize()``.
+    /// Adds an event that came `count` times; it is durable after ``synchronize()``.
+    ///
+    /// - Returns: whether there was room for it; else it is counted.
     package mutating func add(
-        _ event: ArraySlice<UInt8>, _ reason: IngestFault, _ dialect: Dialect, _ source: IngestSource, _ now: WallTime
-    ) throws(FileSystemError) {
+        _ event: ArraySlice<UInt8>, count: Int = 1, _ reason: IngestFault, _ dialect: Dialect, _ source: IngestSource,
+        _ address: AddressGroup, _ now: WallTime
+    ) throws(FileSystemError) -> Bool {
         try self.turn(now)
         let line =
             JSONWriter.object { json in
@@ -74,20 +102,22 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
                 json.member("bundle", source.bundle)
                 json.member("env", source.environment.rawValue)
                 json.member("dialect", dialect.rawValue)
+                if count > 1 { json.member("count", count) }
                 event.withUnsafeBytes { bytes in
                     // A line is text, whatever came.
                     guard UTF8Text.firstInvalidOffset(in: bytes) != nil else { return json.member("event", bytes) }
                     json.member("event_base64", Base64.text(bytes))
                 }
             } + [0x0A]
-        guard self.byteCounts[source.key, default: 0] + line.count <= source.quarantineByteCountMax else {
-            self.droppedCount += 1
-            return
+        let byteCountMax = source.quarantineByteCountMax
+        guard self.rooms[source.key, default: Room()].take(line.count, reason, address, of: byteCountMax) else {
+            self.droppedCount += count
+            return false
         }
         if self.pages[reason] == nil { try self.open(reason) }
-        self.byteCounts[source.key, default: 0] += line.count
         self.pages[reason]?.waiting += line
         if self.pages[reason].map({ $0.waiting.count >= Self.waitingByteCountMax }) ?? false { try self.write(reason) }
+        return true
     }
 
     private mutating func turn(_ now: WallTime) throws(FileSystemError) {
@@ -96,18 +126,21 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         self.close()
         let folder = Path.join(self.root, "date=\(day)")
         try self.files.createDirectories(folder)
-        for name in try self.files.list(folder) { try self.count(Path.join(folder, name)) }
+        for name in try self.files.list(folder) {
+            let reason = IngestFault.allCases.first { name == $0.rawValue + ".ndjson" }
+            try self.count(Path.join(folder, name), reason)
+        }
         self.day = day
     }
 
     /// Adds what a file has that an earlier process wrote.
-    private mutating func count(_ path: String) throws(FileSystemError) {
+    private mutating func count(_ path: String, _ reason: IngestFault?) throws(FileSystemError) {
         // Beyond the key a line is not looked at; a line that is cut off has its whole length in its range.
         var reader = try LineReader(path: path, lineByteCountMax: 512, files: self.files)
         while let line = try reader.next() {
             // {"received":"2026-11-20T10:00:00.000Z","key":"
             let name = line.bytes.dropFirst(46).prefix { $0 != UInt8(ascii: "\"") }
-            self.byteCounts[String(decoding: name, as: UTF8.self), default: 0] += line.range.count
+            self.rooms[String(decoding: name, as: UTF8.self), default: Room()].add(line.range.count, reason)
         }
     }
 
@@ -178,7 +211,7 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
     private mutating func close() {
         for page in self.pages.values { self.files.close(page.file) }
         self.pages = [:]
-        self.byteCounts = [:]
+        self.rooms = [:]
         self.hasNewNames = false
     }
 

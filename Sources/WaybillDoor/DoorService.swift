@@ -117,7 +117,7 @@ package final class DoorService: Service {
         let configuration = self.configuration
         let window = RepeatWindow(
             configuration.repeatDuration, byteCountMax: configuration.repeatByteCountMax,
-            key: try SystemRandom.secretBytes(count: 16), now: now)
+            key: try SystemRandom.secretBytes(count: 16))
         var store = DoorStore(
             root: configuration.spool, quarantine: configuration.quarantine, sources: configuration.keys.map(\.source),
             window: window, freeByteCountMin: configuration.freeByteCountMin, files: files,

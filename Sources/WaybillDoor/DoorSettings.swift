@@ -30,21 +30,34 @@ final class DoorSettings: Sendable {
     }
 }
 
-/// A write key, how much of its rate is used, and what came by it.
+/// A write key, how much of its quota is used, and what came by it.
 final class DoorStanding: Sendable {
     let key: DoorKey
     let tally: DoorTally
-    private let rate: Lock<EventRate>
+    private let quota: Lock<EventQuota>
 
     init(_ key: DoorKey, _ tally: DoorTally, now: MonotonicTime) {
         self.key = key
         self.tally = tally
-        self.rate = Lock(EventRate(key.eventRateMax, now: now))
+        self.quota = Lock(EventQuota(key.rates, now: now))
     }
 
-    /// Takes events out of the rate, or says how long to wait.
-    func take(_ count: Int, at now: MonotonicTime) -> Duration? {
-        self.rate.withLock { $0.take(count, at: now) }
+    /// Takes a request's events out of the quota, or says why not.
+    func take(_ events: IngestedEvents, from address: AddressGroup, at now: MonotonicTime) -> EventQuota.Refusal? {
+        self.quota.withLock {
+            $0.take(events.eventCount, faultCount: events.faults.count, from: address, at: now)
+        }
+    }
+
+    /// Counts what a request's events became.
+    func answered(_ outcome: DoorOutcome, _ events: IngestedEvents, at time: WallTime) {
+        switch outcome {
+        case .stored(let counts):
+            self.tally.stored(counts, at: time)
+            if counts.repeatedCount > 0 { self.quota.withLock { $0.giveBack(counts.repeatedCount) } }
+        case .full, .failed, .share:
+            self.quota.withLock { $0.giveBack(events.eventCount - events.faults.count) }
+        }
     }
 }
 

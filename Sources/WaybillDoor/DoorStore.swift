@@ -4,55 +4,7 @@ internal import WaybillJSON
 internal import WaybillSpool
 package import WaybillSystem
 
-/// A request whose events wait to be stored.
-///
-/// One thread hands it to another; nobody changes it in between.
-package final class DoorRequest: Sendable {
-    package let source: IngestSource
-    package let dialect: Dialect
-    package let events: IngestedEvents
-    /// What the faults point into.
-    package let body: [UInt8]
-
-    package init(source: IngestSource, dialect: Dialect, _ events: IngestedEvents, body: [UInt8]) {
-        self.source = source
-        self.dialect = dialect
-        self.events = events
-        self.body = body
-    }
-}
-
-/// The result of storing a request.
-package enum DoorOutcome: Hashable, Sendable {
-    case stored(DoorCounts)
-    /// The disk is full, or has less room than is reserved: the sender keeps its events.
-    case full
-    /// The files cannot be written.
-    case failed
-}
-
-/// The results of a request's events; a user event that another one's properties made counts with it.
-package struct DoorCounts: Hashable, Sendable {
-    package var storedCount = 0
-    /// Events that had been stored before.
-    package var repeatedCount = 0
-    /// Events in the quarantine.
-    package var quarantinedCount = 0
-
-    package init(storedCount: Int = 0, repeatedCount: Int = 0, quarantinedCount: Int = 0) {
-        self.storedCount = storedCount
-        self.repeatedCount = repeatedCount
-        self.quarantinedCount = quarantinedCount
-    }
-
-    package static func += (left: inout DoorCounts, right: DoorCounts) {
-        left.storedCount += right.storedCount
-        left.repeatedCount += right.repeatedCount
-        left.quarantinedCount += right.quarantinedCount
-    }
-}
-
-/// Makes groups of requests durable: one write and one sync of each spool for all that wait.
+/// Makes groups of requests durable: one write and one sync of each key for all that wait.
 ///
 ///     requests ─▶ without repeats ─▶ numbered lines ─▶ write(2) ─▶ fdatasync ─▶ their ids join the window ─▶ answers
 ///                      │                                             ▲
@@ -60,6 +12,9 @@ package struct DoorCounts: Hashable, Sendable {
 ///
 ///     <spool>/<bundle>-<env>/                a spool (`Protocol/formats/spool.md`) for each app and environment
 ///     <spool>/<bundle>-<env>/keep.json       asks the agent to keep what it shipped for the window (``KeepWish``)
+///
+/// Each key has a writer of its own, whose id names the key (``IngestSource/tag``). So the segments say whose ids they have, and
+/// what a key takes of the disk (``SpoolShares``).
 ///
 /// An answer is given only after the sync. A line that is on the disk although its sync failed, or whose request was answered
 /// by a full disk, comes again with the same id: the window has the ids of what was synced, and beyond it providers and
@@ -72,13 +27,17 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// The positions of folders' names in ``spools``.
     private var spoolOfFolder: [String: Int] = [:]
     private let freeByteCountMin: Int
-    private var writers: [Int: WriterBox<Files>] = [:]
+    /// By key.
+    private var writers: [UInt32: WriterBox<Files>] = [:]
     /// Spools whose last group was not stored.
     private var failing: Set<Int> = []
     /// Spools whose agent was asked to keep what it ships.
     private var asked: Set<Int> = []
-    /// The folders whose spools stay open; `nil`: all.
-    private var kept: Set<String>?
+    /// The keys whose writers stay open; `nil`: all.
+    private var kept: Set<UInt32>?
+    /// A key that is alone has the disk to itself.
+    private var keyCount: Int
+    private var shares = SpoolShares()
     private var window: RepeatWindow
     private var quarantine: DoorQuarantine<Files>
     private var generator: SeededGenerator
@@ -97,6 +56,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         self.window = window
         self.quarantine = DoorQuarantine(root: quarantine, files: files)
         self.generator = generator
+        self.keyCount = sources.count
         for source in sources { _ = self.add(Self.folder(of: source)) }
     }
 
@@ -117,19 +77,20 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         return index
     }
 
-    /// Closes the spools of sources that a reload took away, now and after each group: a request that came before the reload
-    /// opens its spool again.
-    package mutating func closeSpools(except sources: [IngestSource]) {
-        self.kept = Set(sources.map { Self.folder(of: $0) })
+    /// Closes the writers of keys that a reload took away, now and after each group: a request that came before the reload
+    /// opens its writer again.
+    package mutating func closeWriters(except sources: [IngestSource]) {
+        self.kept = Set(sources.map(\.tag))
+        self.keyCount = sources.count
         self.closeOthers()
     }
 
     private mutating func closeOthers() {
         guard let kept else { return }
-        for (folder, index) in self.spoolOfFolder where !kept.contains(folder) { self.writers[index] = nil }
+        for key in Array(self.writers.keys) where !kept.contains(key) { self.writers[key] = nil }
     }
 
-    /// Spools that are open.
+    /// Writers that are open.
     package var openCount: Int { self.writers.count }
 
     private static func folder(of source: IngestSource) -> String {
@@ -216,7 +177,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
                 guard !names.isEmpty else { break }
                 known.formUnion(names)
                 for name in names {
-                    count += try self.fill(from: Path.join(spool, name), of: index, since: since, now, &coverage)
+                    count += try self.fill(from: Path.join(spool, name), since: since, now, &coverage)
                 }
             }
             if let begin = coverage.since(folderCreated: folder.created, folderChanged: folder.changed) {
@@ -259,7 +220,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
 
     /// - Returns: how many ids the file has; none if it is gone, under another name.
     private mutating func fill(
-        from path: String, of spool: Int, since: Int64, _ now: MonotonicTime, _ coverage: inout SpoolCoverage
+        from path: String, since: Int64, _ now: MonotonicTime, _ coverage: inout SpoolCoverage
     ) throws(FileSystemError) -> Int {
         do throws(FileSystemError) {
             guard let status = try self.files.status(at: path), status.kind == .regular else { return 0 }
@@ -274,21 +235,23 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             try self.files.synchronize(file)
             let birth = try self.files.status(file).birth
             coverage.add(Path.name(of: path), created: birth > 0 ? birth : status.modified)
-            return self.fill(from: bytes, of: spool, now)
+            // Names begin with the writer.
+            guard let key = UniqueID.tag(ofWriter: String(Path.name(of: path).prefix(36))) else { return 0 }
+            return self.fill(from: bytes, of: key, now)
         } catch {
             guard error.errno == Errno.noEntry else { throw error }
             return 0
         }
     }
 
-    private mutating func fill(from bytes: [UInt8], of spool: Int, _ now: MonotonicTime) -> Int {
+    private mutating func fill(from bytes: [UInt8], of key: UInt32, _ now: MonotonicTime) -> Int {
         var count = 0
         for line in bytes[..<((bytes.lastIndex(of: 0x0A) ?? -1) + 1)].split(separator: 0x0A) {
             // As `IngestedEvents.append` begins a line.
             guard line.count > 52,
                 let id = UniqueID(text: String(decoding: line.dropFirst(13).prefix(36), as: UTF8.self))
             else { continue }
-            self.window.add(id, of: spool, at: now)
+            self.window.add(id, of: key, at: now)
             count += 1
         }
         return count
@@ -301,40 +264,47 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         self.window.turn(now)
         var outcomes = [DoorOutcome](repeating: .stored(DoorCounts()), count: requests.count)
         var counts = [DoorCounts](repeating: DoorCounts(), count: requests.count)
-        var bySpool: [Int: [Int]] = [:]
+        var places: [UInt32: Place] = [:]
         for index in requests.indices {
-            bySpool[self.spool(of: requests[index].source, now, wall), default: []].append(index)
+            let source = requests[index].source
+            let (spool, key) = (self.spool(of: source, now, wall), source.tag)
+            places[key, default: Place(spool: spool, key: key)].indexes.append(index)
         }
-        for (spool, indexes) in bySpool.sorted(by: { $0.key < $1.key }) {
-            let failure = self.store(indexes, of: requests, in: spool, now, wall, &counts)
-            if let failure { self.refused(spool, failure.outcome) } else { self.failing.remove(spool) }
-            for index in indexes {
+        for place in places.values.sorted(by: { ($0.spool, $0.key) < ($1.spool, $1.key) }) {
+            let failure = self.store(place, of: requests, now, wall, &counts)
+            if let failure { self.refused(place, failure.outcome) } else { self.failing.remove(place.spool) }
+            for index in place.indexes {
                 outcomes[index] = failure.flatMap { $0.indexes.contains(index) ? $0.outcome : nil } ?? outcomes[index]
             }
         }
         let faulty = requests.indices.filter { !requests[$0].events.faults.isEmpty && outcomes[$0].isStored }
-        if !faulty.isEmpty, let outcome = self.setAside(faulty, of: requests, wall) {
+        if !faulty.isEmpty, let outcome = self.setAside(faulty, of: requests, wall, &counts) {
             for index in faulty { outcomes[index] = outcome }
         }
-        for index in requests.indices where outcomes[index].isStored {
-            counts[index].quarantinedCount = requests[index].events.faults.count
-            outcomes[index] = .stored(counts[index])
-        }
+        for index in requests.indices where outcomes[index].isStored { outcomes[index] = .stored(counts[index]) }
         self.closeOthers()
         return outcomes
     }
 
     /// On a full disk what was shipped is worth less than what comes: the agent need not keep it.
-    private mutating func refused(_ spool: Int, _ outcome: DoorOutcome) {
-        self.failing.insert(spool)
+    private mutating func refused(_ place: Place, _ outcome: DoorOutcome) {
+        guard outcome != .share else { return }
+        self.failing.insert(place.spool)
         guard outcome == .full else { return }
-        self.asked.remove(spool)
-        self.writers[spool] = nil
+        self.asked.remove(place.spool)
+        self.writers[place.key] = nil
         do throws(FileSystemError) {
-            try self.files.unlink(Path.join(self.spools[spool], KeepWish.name))
+            try self.files.unlink(Path.join(self.spools[place.spool], KeepWish.name))
         } catch {
             // It was not there, or the agent keeps its own reserve.
         }
+    }
+
+    /// The requests of one key.
+    private struct Place {
+        let spool: Int
+        let key: UInt32
+        var indexes: [Int] = []
     }
 
     private struct Failure {
@@ -343,14 +313,14 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func store(
-        _ indexes: [Int], of requests: [DoorRequest], in spool: Int, _ now: MonotonicTime, _ wall: WallTime,
+        _ place: Place, of requests: [DoorRequest], _ now: MonotonicTime, _ wall: WallTime,
         _ counts: inout [DoorCounts]
     ) -> Failure? {
         let writer: WriterBox<Files>
         do throws(FileSystemError) {
-            writer = try self.writer(of: spool, wall)
+            writer = try self.writer(of: place, wall)
         } catch {
-            return Failure(outcome: Self.outcome(of: error), indexes: Set(indexes))
+            return Failure(outcome: Self.outcome(of: error), indexes: Set(place.indexes))
         }
         self.buffer.removeAll()
         var byteCounts: [Int] = []
@@ -360,14 +330,14 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         /// Requests with an event of another one of this group: they are answered alike.
         var repeats: [(request: Int, position: Int)] = []
         var number = writer.writer.nextSequence
-        for index in indexes {
+        for index in place.indexes {
             for line in requests[index].events.lines {
                 if let position = positions[line.id] {
                     repeats.append((index, position))
                     if !line.isAddition { counts[index].repeatedCount += 1 }
                     continue
                 }
-                guard !self.window.contains(line.id, of: spool) else {
+                guard !self.window.contains(line.id, of: place.key) else {
                     if !line.isAddition { counts[index].repeatedCount += 1 }
                     continue
                 }
@@ -381,6 +351,9 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             }
         }
         guard !byteCounts.isEmpty else { return nil }
+        guard self.hasShare(of: self.buffer.count, for: place.key, now) else {
+            return Failure(outcome: .share, indexes: Set(owners.map(\.request) + repeats.map(\.request)))
+        }
         let written = byteCounts.withUnsafeBufferPointer {
             writer.writer.append(lines: self.buffer.bytes, byteCounts: $0)
         }
@@ -389,12 +362,12 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             try sync.perform(on: self.files)
             writer.writer.synced(sync)
         } catch {
-            self.writers[spool] = nil
+            self.writers[place.key] = nil
             return Failure(
                 outcome: Self.outcome(of: error.error), indexes: Set(owners.map(\.request) + repeats.map(\.request)))
         }
         for owner in owners.prefix(written.storedCount) {
-            self.window.add(owner.id, of: spool, at: now)
+            self.window.add(owner.id, of: place.key, at: now)
             if !owner.isAddition { counts[owner.request].storedCount += 1 }
         }
         guard let failure = written.failure else { return nil }
@@ -404,10 +377,25 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         return Failure(outcome: Self.outcome(of: failure), indexes: Set(unstored))
     }
 
-    private mutating func writer(of spool: Int, _ wall: WallTime) throws(FileSystemError) -> WriterBox<Files> {
-        if let writer = self.writers[spool] { return writer }
+    /// Whether a key may take so many bytes more of the disk.
+    private mutating func hasShare(of byteCount: Int, for key: UInt32, _ now: MonotonicTime) -> Bool {
+        guard self.keyCount > 1 else { return true }
+        let (files, root, reserve) = (self.files, self.root, self.freeByteCountMin)
+        return self.shares.take(byteCount, for: key, at: now) {
+            do throws(FileSystemError) {
+                guard let byteCounts = SpoolUsage.byteCounts(of: root, on: files) else { return nil }
+                return .init(byteCounts: byteCounts, freeByteCount: try files.space(at: root).freeByteCount - reserve)
+            } catch {
+                return nil
+            }
+        }
+    }
+
+    private mutating func writer(of place: Place, _ wall: WallTime) throws(FileSystemError) -> WriterBox<Files> {
+        if let writer = self.writers[place.key] { return writer }
+        let spool = place.spool
         // Before the folder is created: ``SpoolCoverage`` compares the two times.
-        let id = UniqueID.timed(wall.milliseconds, &self.generator).text
+        let id = UniqueID.writer(of: place.key, wall.milliseconds, &self.generator).text
         if !self.asked.contains(spool) {
             try self.files.createDirectories(self.spools[spool])
             do throws(FileSystemError) {
@@ -421,19 +409,26 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         let writer = WriterBox(
             try SpoolWriter(
                 directory: self.spools[spool], writer: id, on: self.files, freeByteCountMin: self.freeByteCountMin))
-        self.writers[spool] = writer
+        self.writers[place.key] = writer
         return writer
     }
 
+    /// Puts the faulty events of requests into the quarantine; what it has no room for is counted.
     private mutating func setAside(
-        _ indexes: [Int], of requests: [DoorRequest], _ wall: WallTime
+        _ indexes: [Int], of requests: [DoorRequest], _ wall: WallTime, _ counts: inout [DoorCounts]
     ) -> DoorOutcome? {
         do throws(FileSystemError) {
             for index in indexes {
                 let request = requests[index]
-                for fault in request.events.faults {
-                    try self.quarantine.add(
-                        request.body[fault.range], fault.reason, request.dialect, request.source, wall)
+                var faults = request.events.faults[...]
+                while let first = faults.first {
+                    let event = request.body[first.range]
+                    // Equal ones that follow each other are one line.
+                    let count = faults.prefix { $0.reason == first.reason && request.body[$0.range] == event }.count
+                    faults.removeFirst(count)
+                    let isKept = try self.quarantine.add(
+                        event, count: count, first.reason, request.dialect, request.source, request.address, wall)
+                    if isKept { counts[index].quarantinedCount += count } else { counts[index].droppedCount += count }
                 }
             }
             try self.quarantine.synchronize()
@@ -445,15 +440,6 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     }
 
     private static func outcome(of error: FileSystemError) -> DoorOutcome { error.isDiskFull ? .full : .failed }
-}
-
-extension DoorOutcome {
-    var isStored: Bool {
-        switch self {
-        case .stored: true
-        case .full, .failed: false
-        }
-    }
 }
 
 /// A writer in a dictionary, which cannot hold what is not copyable.

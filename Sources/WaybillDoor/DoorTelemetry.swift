@@ -25,6 +25,8 @@ package final class DoorTelemetry: Sendable {
         case memory
         /// It gave way to a smaller body when all memory was taken.
         case displaced
+        /// Its key's events take their share of the spools' disk.
+        case disk = "disk-share"
         case stopping
         case slow
     }
@@ -92,6 +94,7 @@ package final class DoorTelemetry: Sendable {
                 case .failed:
                     counts.failureCount += 1
                     counts.isStoring = false
+                case .share: break
                 }
             }
             counts.reach = reach
@@ -212,6 +215,7 @@ package final class DoorTelemetry: Sendable {
             $0.sample(counts.events.storedCount, [("outcome", "stored")])
             $0.sample(counts.events.repeatedCount, [("outcome", "repeated")])
             $0.sample(counts.events.quarantinedCount, [("outcome", "quarantined")])
+            $0.sample(counts.events.droppedCount, [("outcome", "dropped")])
         }
         page.add("waybill_ingest_faults_total", .counter, "Events with something wrong, by reason.") {
             for reason in IngestFault.allCases {

@@ -129,14 +129,22 @@ package struct DoorKey: Hashable, Sendable {
     package var source: IngestSource
     /// Origins of pages that may use it, as `https://shop.example.com` or `https://*.example.com`; empty: all.
     package var origins: [String]
-    /// Beyond that, senders are asked to wait; `nil`: no limit.
-    package var eventRateMax: Int?
+    /// Events a second; beyond that, senders are asked to wait.
+    package var eventRateMax: Int
+    /// Of these, those of one address; `nil`: a fifth.
+    package var addressEventRateMax: Int?
 
-    package init(source: IngestSource, origins: [String] = [], eventRateMax: Int? = nil) {
+    package init(
+        source: IngestSource, origins: [String] = [], eventRateMax: Int = DoorKey.usualEventRateMax,
+        addressEventRateMax: Int? = nil
+    ) {
         self.source = source
         self.origins = origins
         self.eventRateMax = eventRateMax
+        self.addressEventRateMax = addressEventRateMax
     }
+
+    package static let usualEventRateMax = 5_000
 
     /// Whether only some pages may use the key.
     package var hasOrigins: Bool { !self.origins.isEmpty }

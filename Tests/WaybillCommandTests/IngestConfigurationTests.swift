@@ -45,7 +45,7 @@ import WaybillSystem
           request_seconds: 15
           keys:
             - {key: wk_b0000001, bundle: com.example.b, env: dev, origins: [https://b.example.com], dialects: [native],
-               events_second: 5, addresses: keep, quarantine_mib: 1}
+               events_second: 5, address_events_second: 4, addresses: keep, quarantine_mib: 1}
             - {key: wk_c0000001, bundle: com.example.c}
         """
 
@@ -85,7 +85,7 @@ import WaybillSystem
         let found = Set(changes.map(\.description))
         for expected in [
             "ingest.keys[wk_a0000001]: present -> absent", "ingest.keys[wk_c0000001]: absent -> present",
-            "ingest.keys[wk_b0000001].env: prod -> dev", "ingest.keys[wk_b0000001].events_second: none -> 5",
+            "ingest.keys[wk_b0000001].env: prod -> dev", "ingest.keys[wk_b0000001].events_second: 5000 -> 5",
             "ingest.keys[wk_b0000001].quarantine_mib: 32 -> 1", "ingest.address_mib: 16 -> 3",
             "ingest.quarantine_days: 30 -> 16",
         ] {

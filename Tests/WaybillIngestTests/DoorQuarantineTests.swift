@@ -27,12 +27,15 @@ import WaybillTestSupport
         DoorQuarantine(root: "/quarantine", files: self.files)
     }
 
+    /// - Parameter address: whose events they are; `nil`: each has another sender.
     private func add(
         _ numbers: Range<Int>, _ reason: IngestFault = .noName, _ wall: WallTime = Self.wall,
-        by source: IngestSource = Self.source(), to quarantine: inout DoorQuarantine<FaultyFiles>
+        by source: IngestSource = Self.source(), from address: String? = nil,
+        to quarantine: inout DoorQuarantine<FaultyFiles>
     ) throws {
         for number in numbers {
-            try quarantine.add(Array("event \(number)".utf8)[...], reason, .segment, source, wall)
+            let address = AddressGroup(address ?? "10.0.\(number / 256).\(number % 256)")
+            _ = try quarantine.add(Array("event \(number)".utf8)[...], reason, .segment, source, address, wall)
         }
     }
 
@@ -75,8 +78,10 @@ import WaybillTestSupport
     @Test(arguments: [[0x22, 0xE9, 0x22], [0xFF], [0xED, 0xA0, 0x80], [0xC3]] as [[UInt8]])
     func `an event that is no text is kept byte for byte in a line that is`(event: [UInt8]) throws {
         var quarantine = self.quarantine()
-        try quarantine.add(event[...], .notJSON, .native, Self.source(), Self.wall)
-        try quarantine.add(Array("caf\u{E9}".utf8)[...], .notJSON, .native, Self.source(), Self.wall)
+        for event in [event, Array("caf\u{E9}".utf8)] {
+            let isKept = try quarantine.add(event[...], .notJSON, .native, Self.source(), .unknown, Self.wall)
+            #expect(isKept)
+        }
         try quarantine.synchronize()
         let bytes = try #require(self.files.bytes(of: Self.folder + "/not-json.ndjson"))
         #expect(bytes.withUnsafeBytes { UTF8Text.firstInvalidOffset(in: $0) } == nil)
@@ -109,12 +114,38 @@ import WaybillTestSupport
         try self.add(50..<52, .noPerson, by: Self.source("wk_b0000001", byteCountMax: byteCount), to: &quarantine)
         try quarantine.synchronize()
         let dropped = quarantine.droppedCount
-        #expect(dropped == 15)
-        #expect(try self.events(.badTime) == self.names(0..<10))
+        // A sender has a quarter of what is left, so the room of the last four lines stays free.
+        #expect(dropped == 19)
+        #expect(try self.events(.badTime) == self.names(0..<6))
         #expect(try self.events(.noPerson) == self.names(50..<52), "another key has its own room")
         try self.add(0..<2, .noName, Self.nextDay, by: source, to: &quarantine)
         try quarantine.synchronize()
         #expect(try self.events(in: "/quarantine/date=2026-11-21") == self.names(0..<2))
+    }
+
+    @Test func `an address and a reason leave room to others`() throws {
+        var quarantine = self.quarantine()
+        let source = Self.source(byteCountMax: 1 << 20)
+        try self.add(0..<10_000, by: source, from: "192.0.2.1", to: &quarantine)
+        try quarantine.synchronize()
+        let stranger = try self.events().count
+        #expect(stranger > 1_000)
+        try self.add(10_000..<10_010, by: source, from: "192.0.2.2", to: &quarantine)
+        try quarantine.synchronize()
+        #expect(try self.events().suffix(10) == self.names(10_000..<10_010)[...])
+        let byteCount = try #require(self.files.bytes(of: Self.folder + "/no-name.ndjson")).count
+        #expect(byteCount < 1 << 18)
+        // A crowd with one kind of fault fills half of the room, also if it is known only by its file.
+        for first in [20_000, 40_000] {
+            try self.add(first..<first + 10_000, by: source, to: &quarantine)
+            try quarantine.synchronize()
+            quarantine = self.quarantine()
+        }
+        let full = try #require(self.files.bytes(of: Self.folder + "/no-name.ndjson")).count
+        #expect(full > 1 << 18 && full <= 1 << 19)
+        try self.add(0..<10, .tooLong, by: source, from: "192.0.2.3", to: &quarantine)
+        try quarantine.synchronize()
+        #expect(try self.events(.tooLong) == self.names(0..<10))
     }
 
     @Test func `after a write that fails the group comes again, and no line is torn`() throws {

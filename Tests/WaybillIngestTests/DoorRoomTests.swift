@@ -1,9 +1,9 @@
 import Testing
 import WaybillEvent
-import WaybillIngest
 import WaybillSystem
 
 @testable import WaybillDoor
+@testable import WaybillIngest
 
 /// Whose memory is whose: no address and no size of bodies takes it from others for long.
 @Suite struct DoorRoomTests {
@@ -127,9 +127,13 @@ import WaybillSystem
         return configuration
     }
 
-    private static func key(_ name: String, rate: Int? = nil) -> DoorKey {
+    private static func key(_ name: String, rate: Int = 5_000) -> DoorKey {
         DoorKey(
             source: IngestSource(key: name, bundle: "com.example.shop", environment: .prod), eventRateMax: rate)
+    }
+
+    private static func events(_ count: Int) -> IngestedEvents {
+        IngestedEvents(bytes: [], lines: [], faults: [], remarks: [], eventCount: count)
     }
 
     @Test func `a key that stays keeps its rate and its counts, a changed one its counts, and a removed one is none`()
@@ -140,14 +144,14 @@ import WaybillSystem
             Self.configuration([Self.key("wk_a0000001", rate: 10), Self.key("wk_b0000001", rate: 10)]), now: now)
         for name in ["wk_a0000001", "wk_b0000001"] {
             let standing = try #require(old[name])
-            #expect(standing.take(20, at: now) == nil)
+            #expect(standing.take(Self.events(500), from: .unknown, at: now) == nil)
             standing.tally.stored(DoorCounts(storedCount: 20), at: WallTime(milliseconds: 1))
         }
         let new = DoorSettings(
             Self.configuration([Self.key("wk_a0000001", rate: 10), Self.key("wk_b0000001", rate: 30)]), after: old,
             now: now)
-        #expect(new["wk_a0000001"]?.take(20, at: now) != nil)
-        #expect(new["wk_b0000001"]?.take(20, at: now) == nil)
+        #expect(new["wk_a0000001"]?.take(Self.events(1), from: .unknown, at: now) != nil)
+        #expect(new["wk_b0000001"]?.take(Self.events(1), from: .unknown, at: now) == nil)
         #expect(new.all.map { $0.tally.counts.events.storedCount } == [20, 20])
         let last = DoorSettings(Self.configuration([Self.key("wk_b0000001")]), after: new, now: now)
         #expect(last["wk_a0000001"] == nil)

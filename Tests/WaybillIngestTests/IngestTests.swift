@@ -397,7 +397,7 @@ import WaybillSystem
 @Suite struct RepeatWindowTests {
     @Test func `an id is known for the window, and forgotten after it`() {
         let start = MonotonicTime(nanoseconds: 0)
-        var window = RepeatWindow(.seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 7, count: 16), now: start)
+        var window = RepeatWindow(.seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 7, count: 16))
         var generator = SeededGenerator(seed: 3)
         let ids = (0..<100).map { _ in UniqueID.random(&generator) }
         for (index, id) in ids.enumerated() { window.add(id, of: 0, at: start + .seconds(index)) }
@@ -420,8 +420,7 @@ import WaybillSystem
         let start = MonotonicTime(nanoseconds: 0)
         let countMax = 1000
         var window = RepeatWindow(
-            .seconds(600), byteCountMax: countMax * RepeatWindow.markByteCount, key: Array(repeating: 7, count: 16),
-            now: start)
+            .seconds(600), byteCountMax: countMax * RepeatWindow.markByteCount, key: Array(repeating: 7, count: 16))
         var generator = SeededGenerator(seed: 3)
         for index in 0..<10_000 {
             window.add(.random(&generator), of: 0, at: start + .milliseconds(index * 100))
@@ -430,9 +429,25 @@ import WaybillSystem
         #expect(reach < .seconds(600) && reach > .zero)
     }
 
+    @Test func `a key that fills the memory forgets its own ids, and no other key's`() {
+        let start = MonotonicTime(nanoseconds: 0)
+        let countMax = 1000
+        var window = RepeatWindow(
+            .seconds(600), byteCountMax: countMax * RepeatWindow.markByteCount, key: Array(repeating: 7, count: 16))
+        var generator = SeededGenerator(seed: 3)
+        let ids = (0..<400).map { _ in UniqueID.random(&generator) }
+        for id in ids { window.add(id, of: 1, at: start) }
+        for index in 0..<100_000 { window.add(.random(&generator), of: 2, at: start + .milliseconds(index)) }
+        var knownCount = 0
+        for id in ids where window.contains(id, of: 1) { knownCount += 1 }
+        #expect(knownCount == 400)
+        let reach = window.reach
+        #expect(reach < .seconds(600), "it says that not all of the window is known")
+    }
+
     @Test func `a window that lacks ids reaches back as far as it has all, and grows`() {
         let start = MonotonicTime(nanoseconds: 0)
-        var window = RepeatWindow(.seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 7, count: 16), now: start)
+        var window = RepeatWindow(.seconds(600), byteCountMax: 1 << 20, key: Array(repeating: 7, count: 16))
         window.lacks(before: start + .seconds(-30), now: start)
         window.lacks(before: start + .seconds(-90), now: start)
         for (seconds, expected) in [(0, 30), (500, 530), (570, 600), (900, 600)] {

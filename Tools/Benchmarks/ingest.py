@@ -29,6 +29,8 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEY = "wk_bench_0001"
+# What is measured is the door, and not its quotas.
+UNBOUNDED = "events_second: 10000000, address_events_second: 10000000"
 ON_ONE_CORE, ON_ANOTHER_CORE = (["taskset", "--cpu-list", core] for core in "01")
 LUA = """
 local counter, thread = 0, 0
@@ -79,7 +81,7 @@ def started(options, folder, more=""):
     config = folder / "ingest.yaml"
     config.write_text(
         f"ingest: {{listen: '127.0.0.1:{port}', metrics: '127.0.0.1:{metrics}', spool: '{folder}/spool', "
-        f"quarantine: '{folder}/quarantine', {more}keys: [{{key: {KEY}, bundle: com.example.bench, env: prod}}]}}\n")
+        f"quarantine: '{folder}/quarantine', {more}keys: [{{key: {KEY}, bundle: com.example.bench, env: prod, {UNBOUNDED}}}]}}\n")
     process = subprocess.Popen(
         [*ON_ONE_CORE, options.binary, "ingest", "--config", config, "--log-format", "json"], stdout=subprocess.DEVNULL,
         stderr=open(folder / "log", "wb"))
