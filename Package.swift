@@ -255,8 +255,8 @@ let package = Package(
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport",
                 "WaybillFleet",
                 "WaybillInspect", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillTestSupport", nio, nioEmbedded,
-                logging,
+                "WaybillReplay", "WaybillStore", "WaybillSystem", "WaybillTLS", "WaybillTail", "WaybillTestSupport",
+                nio, nioEmbedded, logging,
             ]),
         .executableTarget(
             name: "waybill-simulate", dependencies: ["WaybillSimulation", arguments], swiftSettings: settings),

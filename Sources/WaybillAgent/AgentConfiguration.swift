@@ -96,6 +96,8 @@ package struct AgentConfiguration: Sendable {
     package var stateDirectory: String
     /// Tried in turn.
     package var receivers: [NetworkAddress]
+    /// The id of the receivers' fleet, which makes it believed without TLS; `nil` if it is not known.
+    package var fleet: String?
     /// The receivers that are behind a door, which is asked over HTTP.
     package var doors: [NetworkAddress: DoorOpener] = [:]
     package var sources: [AgentSource]
@@ -150,6 +152,14 @@ package struct AgentConfiguration: Sendable {
         self.stateDirectory = stateDirectory
         self.receivers = receivers
         self.sources = sources
+    }
+
+    /// Whether there is a reason to believe a receiver that says which fleet it belongs to.
+    ///
+    /// The id is public. Who repeats it could take lines and say that the fleet has stored them: no other receiver would get
+    /// them.
+    func believes(_ fleet: String, of address: NetworkAddress) -> Bool {
+        self.tls != nil || self.fleet == fleet || LocalRequest.isLoopbackName(address.host)
     }
 
     /// Takes the name of another configuration, and its key.
@@ -269,6 +279,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var isConnected = false
     /// Whether the receiver has acknowledged nothing for a minute of what is in flight.
     package var isStalled = false
+    /// Whether the receiver says that it belongs to a fleet, and there is no reason to believe it.
+    package var isFleetDoubted = false
     /// The number of followed files.
     package var streamCount = 0
     /// Bytes that were seen in files and are not acknowledged, including those in flight.

@@ -99,6 +99,10 @@ extension AgentStanding {
         }
         if self.isStalled { problems.append("the receiver has acknowledged nothing for a minute") }
         let isReady = problems.isEmpty
+        if self.isFleetDoubted {
+            problems.append(
+                "nothing shows that the receiver belongs to the fleet that it names: what it holds counts as its own")
+        }
         if self.disputedStreamCount > 0 {
             problems.append("files wait, because the receiver holds other bytes of them: \(self.disputedStreamCount)")
         }

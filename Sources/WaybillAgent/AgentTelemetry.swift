@@ -139,6 +139,13 @@ package struct AgentTelemetry: Sendable {
         self.manager.tell(.status("not connected: \(disconnection.reason)"))
     }
 
+    func fleetDoubted(_ fleet: String, of receiver: ReceiverIdentity, at address: String) {
+        self.logger.warning(
+            .fleetDoubted,
+            "nothing shows that the receiver belongs to the fleet that it names; what it holds counts as its own",
+            metadata: ["receiver": "\(receiver.name)", "address": "\(address)", "fleet": "\(fleet)"])
+    }
+
     /// - Parameter silence: since something is in flight, or since the last acknowledgement.
     func acksMissing(from address: String, for silence: Duration, inFlightByteCount: Int) {
         self.logger.warning(

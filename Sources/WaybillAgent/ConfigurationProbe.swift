@@ -11,6 +11,15 @@ package enum ConfigurationProbe {
         package let description: String
     }
 
+    /// What a receiver says of itself.
+    package struct Greeting: Hashable, Sendable {
+        package let receiver: String
+        /// The fleet that it names; `nil` for a receiver that stands alone.
+        package let fleet: String?
+        /// Whether the agent would believe the fleet.
+        package var isBelieved = true
+    }
+
     /// How long a receiver has to answer.
     private static let patience = Duration.seconds(15)
     /// One for all greetings, so that two addresses of one receiver do not refuse each other.
@@ -20,13 +29,14 @@ package enum ConfigurationProbe {
     ///
     /// No agent can have that name, so the probe never disconnects or blocks a real agent.
     ///
-    /// - Returns: the receiver's name.
     package static func greet(
         _ address: NetworkAddress, for agent: AgentConfiguration
-    ) throws(Failure) -> String {
-        try Self.greet(address, as: "\(agent.name)", tls: agent.tls) {
+    ) throws(Failure) -> Greeting {
+        var greeting = try Self.greet(address, as: "\(agent.name)", tls: agent.tls) {
             try agent.presentToken(on: POSIXFileSystem())
         }
+        if let fleet = greeting.fleet { greeting.isBelieved = agent.believes(fleet, of: address) }
+        return greeting
     }
 
     /// Greets a receiver as `<name>~probe`.
@@ -34,11 +44,10 @@ package enum ConfigurationProbe {
     /// - Parameters:
     ///   - tls: `nil` without TLS.
     ///   - token: the token to show; `nil` for none.
-    /// - Returns: the receiver's name.
     package static func greet(
         _ address: NetworkAddress, as name: String, tls configuration: TLSClientConfiguration?,
         token: () throws -> Secret?
-    ) throws(Failure) -> String {
+    ) throws(Failure) -> Greeting {
         do {
             let tls = try configuration.map { try TLSClient($0) }
             let inbox = try PumpInbox()
@@ -64,7 +73,7 @@ package enum ConfigurationProbe {
         }
     }
 
-    private static func converse(_ hello: Hello, _ link: Link, _ inbox: PumpInbox) throws -> String {
+    private static func converse(_ hello: Hello, _ link: Link, _ inbox: PumpInbox) throws -> Greeting {
         let clock = POSIXClock()
         let deadline = clock.monotonicTime() + Self.patience
         var bytes: [UInt8] = []
@@ -77,9 +86,9 @@ package enum ConfigurationProbe {
                 case .received(let received):
                     bytes += received
                     link.read()
-                    if let name = try Self.answer(bytes) {
+                    if let greeting = try Self.answer(bytes) {
                         link.send(.bye)
-                        return name
+                        return greeting
                     }
                 case .closed(let reason): throw Failure(description: reason)
                 case .stop, .bufferFreed, .asked: break
@@ -90,11 +99,11 @@ package enum ConfigurationProbe {
         throw Failure(description: "it does not answer HELLO")
     }
 
-    /// The receiver's name, once its `READY` is complete.
-    private static func answer(_ bytes: [UInt8]) throws -> String? {
+    /// What the receiver says, once its `READY` is complete.
+    private static func answer(_ bytes: [UInt8]) throws -> Greeting? {
         let decoded = try bytes.withUnsafeBytes { bytes in try Message.decode(prefixOf: bytes) }
         switch decoded?.message {
-        case .ready(let ready): return ready.receiver.name
+        case .ready(let ready): return Greeting(receiver: ready.receiver.name, fleet: ready.fleet)
         case .err(let code, let text): throw Failure(description: "it refuses this agent (\(code.rawValue)): \(text)")
         case .move: throw Failure(description: "it sends agents to other receivers (MOVE); name one of those")
         case .some: throw Failure(description: "it answers HELLO with another message than READY; is it a receiver?")

@@ -175,7 +175,8 @@ extension Pump where Hints: ~Copyable {
         }
         let knewFleet = self.tail.fleet != nil
         do throws(FileSystemError) {
-            let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: ready.fleet, now)
+            let fleet = self.believedFleet(ready)
+            let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: fleet, now)
             self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
             self.summary.count(meeting)
         } catch {
@@ -379,6 +380,7 @@ extension Pump where Hints: ~Copyable {
         self.silence.reset()
         self.inFlightSince = nil
         self.renewalAt = nil
+        self.isFleetDoubted = false
         self.awaitingStorageSince = nil
         self.link?.close()
         self.link = nil

@@ -70,9 +70,9 @@ extension Pump where Hints: ~Copyable {
         return false
     }
 
-    /// Whether everything sent is answered; a fleet answers `SEAL` only when its store has the end.
+    /// Whether everything sent is answered.
     private var isAnswered: Bool {
-        self.tail.isInFleet ? self.session.isSettledButForSeals : self.session.isSettled
+        self.sealsLate ? self.session.isSettledButForSeals : self.session.isSettled
     }
 
     var standing: AgentStanding {
@@ -82,6 +82,7 @@ extension Pump where Hints: ~Copyable {
         standing.summary.lostByteCount = self.tail.loss.byteCount
         standing.isConnected = self.phase == .ready
         standing.isStalled = self.isStalled
+        standing.isFleetDoubted = self.isFleetDoubted
         standing.refusals = self.tail.refusals
         standing.formats = self.tail.formats
         standing.kept = self.tail.kept

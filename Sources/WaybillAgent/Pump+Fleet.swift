@@ -15,6 +15,20 @@ extension Pump where Hints: ~Copyable {
         return order
     }
 
+    /// The fleet of the receiver that answers; `nil` if there is no reason to believe that it belongs to one.
+    ///
+    /// What it holds then counts as its own alone.
+    mutating func believedFleet(_ ready: Ready) -> String? {
+        guard let fleet = ready.fleet, let address = NetworkAddress(self.address) else { return nil }
+        self.isFleetDoubted = !self.configuration.believes(fleet, of: address)
+        guard self.isFleetDoubted else { return fleet }
+        self.telemetry.fleetDoubted(fleet, of: ready.receiver, at: self.address)
+        return nil
+    }
+
+    /// Whether the receiver answers `SEAL` only when its fleet's store has the end.
+    var sealsLate: Bool { self.tail.isInFleet || self.isFleetDoubted }
+
     /// The next attempt begins with the first receiver again; the connection has an age.
     ///
     /// - Parameter isNew: whether this agent learns only now that there is a fleet, from a receiver that holds nothing of
@@ -59,13 +73,13 @@ extension Pump where Hints: ~Copyable {
 
     /// Whether nothing but the fleet's store is waited for, and it has taken nothing for so long.
     func isUnstored(_ now: MonotonicTime, _ patience: Duration) -> Bool {
-        self.phase == .ready && self.tail.isInFleet && self.session.inFlightByteCount == 0
+        self.phase == .ready && self.sealsLate && self.session.inFlightByteCount == 0
             && (self.tail.isAwaitingStorage || self.session.isSealing) && now - self.lastAdvance > patience
     }
 
     /// Whether a run that ends by itself has to wait for the fleet's store.
     mutating func mustAwaitStorage(_ now: MonotonicTime) -> Bool {
-        guard self.tail.isInFleet, self.tail.isAwaitingStorage || self.session.isSealing else {
+        guard self.sealsLate, self.tail.isAwaitingStorage || self.session.isSealing else {
             self.awaitingStorageSince = nil
             return false
         }

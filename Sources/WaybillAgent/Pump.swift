@@ -49,6 +49,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var renewalAt: MonotonicTime?
     /// For the times of renewals.
     var dice: SeededGenerator
+    /// Whether the present receiver says that it belongs to a fleet, and there is no reason to believe it.
+    var isFleetDoubted = false
     /// Since when nothing but the fleet's store is waited for.
     var awaitingStorageSince: MonotonicTime?
     /// The limit that both sides allow.

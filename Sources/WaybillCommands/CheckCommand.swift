@@ -33,7 +33,12 @@ struct CheckCommand: ParsableCommand {
         if self.isMapping { return try self.checkMapping() }
         var file = ConfigurationFile.read(self.file)
         // A file with problems is not checked further.
-        if file.problems.isEmpty { file.problems = ConfigurationCheck(file).findings(probes: self.probe) }
+        var fleets: [String] = []
+        if file.problems.isEmpty {
+            let check = ConfigurationCheck(file, probes: self.probe)
+            file.problems = check.problems
+            fleets = check.fleets
+        }
         try self.report(file.problems)
         var parts: [String] = []
         if let receiver = file.receiver {
@@ -43,6 +48,7 @@ struct CheckCommand: ParsableCommand {
         if let deliver = file.deliver { parts.append("deliver with \(deliver.deliveries.count) deliveries") }
         if let store = file.store { parts.append("store \(store.url)") }
         if let ingest = file.ingest { parts.append(ingest.text) }
+        parts += fleets.map { "fleet \($0)" }
         print("\(self.file): good: \(parts.joined(separator: ", "))")
     }
 

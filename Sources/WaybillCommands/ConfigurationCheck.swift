@@ -11,22 +11,19 @@ struct ConfigurationCheck {
     private typealias Problem = ConfigurationFile.Problem
 
     private let file: ConfigurationFile
-    private var problems: [Problem] = []
-
-    init(_ file: ConfigurationFile) {
-        self.file = file
-    }
+    private(set) var problems: [ConfigurationFile.Problem] = []
+    /// The fleets that the receivers in `to:` name, in the order in which they were found.
+    private(set) var fleets: [String] = []
 
     /// - Parameter probes: whether directories, addresses and receivers are tested.
-    func findings(probes: Bool) -> [ConfigurationFile.Problem] {
-        var check = self
-        check.checkCertificates()
-        check.checkTokens()
-        check.checkAddresses()
-        check.checkDoor()
-        if let insecurity = self.file.receiver?.insecurity { check.add("receiver.listen", insecurity) }
-        if probes, !check.problems.contains(where: { $0.severity == .error }) { check.probe() }
-        return check.problems
+    init(_ file: ConfigurationFile, probes: Bool) {
+        self.file = file
+        self.checkCertificates()
+        self.checkTokens()
+        self.checkAddresses()
+        self.checkDoor()
+        if let insecurity = self.file.receiver?.insecurity { self.add("receiver.listen", insecurity) }
+        if probes, !self.problems.contains(where: { $0.severity == .error }) { self.probe() }
     }
 
     private mutating func add(_ key: String, _ text: String, severity: Problem.Severity = .error) {
@@ -175,10 +172,27 @@ struct ConfigurationCheck {
         agent.token = OptionReader.token
         for address in agent.receivers {
             do throws(ConfigurationProbe.Failure) {
-                _ = try ConfigurationProbe.greet(address, for: agent)
+                self.greeted(address, try ConfigurationProbe.greet(address, for: agent), by: agent)
             } catch {
                 self.add("agent.to", "\(address): \(error)")
             }
+        }
+    }
+
+    private mutating func greeted(
+        _ address: NetworkAddress, _ greeting: ConfigurationProbe.Greeting, by agent: AgentConfiguration
+    ) {
+        if let expected = agent.fleet, expected != greeting.fleet {
+            let found = greeting.fleet.map { "the fleet \($0)" } ?? "no fleet"
+            self.add("agent.fleet", "\(address) belongs to \(found); correct one of the two", severity: .warning)
+        }
+        guard let fleet = greeting.fleet else { return }
+        if !self.fleets.contains(fleet) { self.fleets.append(fleet) }
+        if !greeting.isBelieved {
+            self.add(
+                "agent.to",
+                "\(address): nothing shows that it belongs to the fleet that it names; use TLS, or add fleet: \(fleet) if "
+                    + "waybill store list shows this id", severity: .warning)
         }
     }
 

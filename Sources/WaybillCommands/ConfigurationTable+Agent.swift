@@ -26,6 +26,10 @@ extension ConfigurationTable {
             example: "[collect.example.com:4390]",
             "Receivers, HOST:PORT, tried in turn.")
         ConfigurationKey(
+            "fleet", .text("fleet's id", rule: "32 hexadecimal digits", isValid: { Incarnation($0.utf8) != nil }),
+            optional: \.fleet, applies: .reload, example: "7d2a40c5e9b1836f04d8fa6e21c97b53",
+            "The id of the receivers' fleet, which is believed without TLS then; waybill check --probe prints it.")
+        ConfigurationKey(
             "name", .agentName, \.name, option: "--name", default: "from this machine's id",
             example: "web-1",
             "This agent's name, which must not change.")

@@ -99,6 +99,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case segmentsMissing = 2107
     case acksMissing = 2108
     case segmentsReturned = 2109
+    case fleetDoubted = 2110
 
     // The agent: sources.
     case spoolUnusable = 2201

@@ -84,6 +84,13 @@ extension NoticeText {
                 "The receiver at this address is another one, or an older copy: it does not have what was shipped there.",
             effect: "The segments that `keep` left are shipped again. What the receiver has is stored once.",
             remedy: "None, if you restored or replaced the receiver. Otherwise see where its data directory went."),
+        .fleetDoubted: NoticeText(
+            "A receiver's fleet is not believed", of: ["address"],
+            cause:
+                "The receiver says that it belongs to `fleet`. Anybody may say so, and there is neither TLS, nor a "
+                + "loopback address, nor fleet: with this id.",
+            effect: "Nothing is lost. Another receiver of the fleet gets everything again, and logs may be stored twice.",
+            remedy: "Use TLS. Or set fleet: to this id, if waybill store list shows it and you trust the network."),
     ]
 
     static let sources: [Notice: NoticeText] = [

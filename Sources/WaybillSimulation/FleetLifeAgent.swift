@@ -3,6 +3,7 @@ internal import WaybillAgent
 internal import WaybillCompression
 internal import WaybillProtocol
 internal import WaybillSystem
+internal import WaybillTLS
 internal import WaybillTail
 internal import WaybillTestSupport
 
@@ -92,6 +93,8 @@ final class FleetAgent: @unchecked Sendable {
         configuration.tailLimits.lineByteCountMax = 2048
         configuration.tailLimits.renamedGrace = .seconds(30)
         configuration.connectionAgeMax = self.life.connectionAge
+        // Receivers of a fleet are believed where they have proven their names; the links here need no proof.
+        configuration.tls = TLSClientConfiguration()
         return configuration
     }
 

@@ -6,7 +6,8 @@ import sys
 import time
 import unittest
 
-from harness import SiteTest, until
+import health
+from harness import SiteTest, free_port, run, until
 from pathlib import Path
 
 PEER = Path(__file__).resolve().parents[2] / "Tools" / "waybill.py"
@@ -72,12 +73,12 @@ class FleetTests(SiteTest):
         self.folder.mkdir()
         self.log = self.folder / "a.json"
 
-    def agent(self, *members, state=None, once=False, patience=120):
+    def agent(self, *members, state=None, once=False, patience=120, more=()):
         mode = ["--once", "--patience", str(patience)] if once else []
         receivers = [word for member in members for word in ("--to", member.address)]
         return self.site.start(
             "agent", *mode, "--state", state or self.site.state, *receivers, "--name", "web-01", "--glob",
-            self.folder / "*.json", "--env", "prod", "--bundle", "com.example.web", log="agent.log")
+            self.folder / "*.json", "--env", "prod", "--bundle", "com.example.web", *more, log="agent.log")
 
     def half_stored(self):
         """A log whose first lines are stored by one receiver, which has more; returns both, and how long each is."""
@@ -185,6 +186,76 @@ class FleetTests(SiteTest):
         self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
         self.assertEqual(two.skips(), [])
         self.assertEqual({name: held for name, held in two.bytes().items() if held}, {first[:-1] + "1": rewritten})
+
+    # An address of this machine that is no loopback one by its name.
+    ELSEWHERE = "0.0.0.0"
+
+    def member_elsewhere(self, name):
+        member = Member(self, name)
+        member.address = f"{self.ELSEWHERE}:{member.address.rpartition(':')[2]}"
+        return member
+
+    def test_a_fleet_is_not_believed_by_its_word_alone(self):
+        """A receiver repeats the fleet's public id and says that all is stored: another one gets every line all the same."""
+        stored = lines(0, 100)
+        self.log.write_bytes(stored)
+        false, port = self.member_elsewhere("false"), free_port()
+        false.store("all")
+        agent = self.agent(false, more=["--metrics", f"127.0.0.1:{port}"])
+        until(lambda: false.holds(len(stored)), 60, "the lines are durable")
+        code, _, text = health.ask(port, "/readyz")
+        self.assertEqual((code, "nothing shows that the receiver belongs to the fleet" in text), (200, True), text)
+        self.assertIn("belongs to the fleet", "".join(health.status(port)["problems"]))
+        self.assertEqual(agent.stop(), 0)
+        self.assertIn('"id":"WB2110"', agent.log())
+        false.kill()
+        honest = Member(self, "honest")
+        honest.store("all")
+        agent = self.agent(honest, once=True)
+        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+        self.assertEqual(honest.skips(), [])
+        self.assertEqual(list(honest.bytes().values()), [stored])
+
+    def test_a_run_at_a_fleet_that_is_not_believed_ends_when_the_store_takes_nothing(self):
+        """`SEALED` comes as late as at any fleet."""
+        segment = lines(0, 100)
+        spool = self.site.root / "spool"
+        spool.mkdir()
+        (spool / "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001.ndjson").write_bytes(segment)
+        member = self.member_elsewhere("one")
+        agent = self.agent(member, once=True, patience=2, more=["--spool", spool])
+        self.assertEqual(agent.wait(110), 69, agent.log()[-2000:])
+        self.assertIn("the fleet has not stored everything that was sent", agent.log())
+        self.assertTrue(member.holds(len(segment)))
+
+    def test_a_fleet_is_believed_by_its_id(self):
+        """`fleet:` names it, as `waybill check --probe` prints it."""
+        stored = lines(0, 100)
+        self.log.write_bytes(stored)
+        one, two = self.member_elsewhere("one"), self.member_elsewhere("two")
+        one.store("all")
+        two.store("all")
+        path = self.site.root / "agent.yaml"
+
+        def configure(member, fleet):
+            path.write_text(
+                f"agent:\n  state: {self.site.state}\n  name: web-01\n  to: ['{member.address}']\n{fleet}"
+                f"  sources: [{{files: ['{self.folder}/*.json'], env: prod, bundle: com.example.web}}]\n")
+            return run("check", "--probe", path)
+
+        result = configure(one, "")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"fleet {FLEET}", result.stdout.decode())
+        self.assertIn("agent.to: " + one.address + ": nothing shows that it belongs to the fleet", result.stderr.decode())
+        result = configure(one, f"  fleet: {OTHER}\n")
+        self.assertIn(f"agent.fleet: {one.address} belongs to the fleet {FLEET}", result.stderr.decode())
+        for member in one, two:
+            result = configure(member, f"  fleet: {FLEET}\n")
+            self.assertEqual((result.returncode, result.stderr), (0, b""))
+            agent = self.site.start("agent", "--once", "--config", path, log="agent.log")
+            self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
+            self.assertNotIn("WB2110", agent.log())
+        self.assertEqual(two.skips(), [f"0 {len(stored)} elsewhere"])
 
     def test_the_independent_agent_skips_what_the_fleet_has(self):
         """The Python client and receiver: a claim leaves out its bytes in its own stream, and in no other."""

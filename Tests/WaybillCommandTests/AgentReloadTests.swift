@@ -19,6 +19,7 @@ import WaybillTail
         switch key {
         case "state": new.stateDirectory = "x"
         case "to": new.receivers = [NetworkAddress(host: "other", port: 1)]
+        case "fleet": new.fleet = "7d2a40c5e9b1836f04d8fa6e21c97b53"
         case "name": new.name = try #require(AgentName("another"))
         case "token_file": new.tokenFile = "x"
         case "metrics": new.metrics = NetworkAddress(host: "h", port: 1)
@@ -66,7 +67,7 @@ import WaybillTail
         let keys: Set = [
             "name", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compressionLevel",
             "compressionThreadCount", "batchByteCountMax", "linger", "drainPatience", "tailLimits", "metrics",
-            "statusSocket", "statusTokenFile", "connectionAgeMax",
+            "statusSocket", "statusTokenFile", "connectionAgeMax", "fleet",
         ]
         let others: Set = [
             // From other options, the environment, or another file that a reload reads too.
