@@ -147,9 +147,7 @@ package final class Receiver: Service {
         let isNew = journal.lastMark == .unknown
         let clock = POSIXClock()
         let conditions = self.hostConditions(data, journal.lastMark)
-        let formerEnd = journal.end
         try self.begin(&journal, in: data, conditions, clock)
-        self.configuration.membership?.begins(after: formerEnd, at: journal.end)
         try self.takeTurn(in: data, journalEnd: journal.end)
         let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount, isNew: isNew)
@@ -310,9 +308,11 @@ package final class Receiver: Service {
         _ journal: inout Journal<POSIXFileSystem>, in data: DataDirectory<POSIXFileSystem>,
         _ conditions: HostConditions, _ clock: any SystemClock
     ) throws(Failure) {
+        let formerEnd = journal.end
         do throws(FileSystemError) {
             try journal.begin(
                 .random(), in: data, name: self.configuration.name, conditions, clock, telemetry: self.telemetry)
+            self.configuration.membership?.begins(after: formerEnd, at: journal.end)
         } catch {
             throw .disk(error)
         }

@@ -187,7 +187,7 @@ final class ReceiverProcess: @unchecked Sendable {
         self.death = death
         let conditions = HostConditions(
             lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry,
-            poison: PoisonWatch(in: data, version: "0.1.0", places: receiver.places))
+            poison: PoisonWatch(in: data, version: "1.2.3", places: receiver.places))
         let seed = StartSeed(id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
         try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
         let identity = journal.identity(name: receiver.name)

@@ -33,7 +33,8 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
         Dispatcher.Configuration(
             spool: spool, receivers: ["127.0.0.1:\(place.port)"], mode: .manual, security: .plain))
     #expect(
-        try await place.receiving { await dispatcher.drain(until: .now + .seconds(600)) } == .delivered(1, remaining: 0)
+        try await place.receiving { await dispatcher.drain(until: .now + .seconds(86_400)) }
+            == .delivered(1, remaining: 0)
     )
 }
 
@@ -104,9 +105,9 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     let dispatcher = try place.dispatcher()
     let result = try await place.receiving {
         let tracking = Task { for name in names(0..<2000) { waybill.track(name) } }
-        _ = await dispatcher.drain(until: .now + .seconds(60))
+        _ = await dispatcher.drain(until: .now + .seconds(86_400))
         await tracking.value
-        return await dispatcher.drain(until: .now + .seconds(60))
+        return await dispatcher.drain(until: .now + .seconds(86_400))
     }
     switch result {
     case .delivered(_, remaining: 0), .nothingToSend: break
@@ -127,7 +128,8 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     #expect(failed.code == .deadline)
     #expect([failed.deliveredCount, failed.remainingCount] == [0, 10])
     let next = try place.dispatcher()
-    #expect(try await place.receiving { await next.drain(until: .now + .seconds(60)) } == .delivered(10, remaining: 0))
+    #expect(
+        try await place.receiving { await next.drain(until: .now + .seconds(86_400)) } == .delivered(10, remaining: 0))
     #expect(try place.archivedNames() == names(0..<10))
 }
 

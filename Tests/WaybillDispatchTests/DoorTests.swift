@@ -92,7 +92,7 @@ import WaybillTLS
                     results.append(await dispatcher.flush())
                     results.append(await dispatcher.flush())
                     for number in 10..<2000 { waybill.track("e\(number)") }
-                    results.append(await dispatcher.drain(until: .now + .seconds(600)))
+                    results.append(await dispatcher.drain(until: .now + .seconds(86_400)))
                 }
                 results.append(await dispatcher.flush())
                 return results
@@ -221,7 +221,7 @@ import WaybillTLS
         var agent = try places.configuration().agent()
         let count = Lock(first)
         for (address, open) in agent.doors { agent.doors[address] = { LossyTransport(open(), count) } }
-        agent.mode = .round(.untilNothingIsLeft, patience: .seconds(600))
+        agent.mode = .round(.untilNothingIsLeft, patience: .seconds(86_400))
         agent.batchByteCountMax = 4096
         do {
             let waybill = try places.place.waybill()

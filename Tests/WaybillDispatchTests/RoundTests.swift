@@ -23,7 +23,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     // With a client that has stored nothing yet.
     let waybill = try place.waybill()
     #expect(await dispatcher.flush() == .nothingToSend)
-    #expect(await dispatcher.drain(until: .now + .seconds(600)) == .nothingToSend)
+    #expect(await dispatcher.drain(until: .now + .seconds(86_400)) == .nothingToSend)
     #expect(!silent.hasCaller)
     #expect(waybill.counters.stored == 0)
 }
@@ -37,7 +37,7 @@ private func failure(of result: DispatchResult) -> DispatchFailure? {
     let silent = SilentReceiver()
     let next = try place.dispatcher(port: silent.port)
     #expect(await next.flush() == .nothingToSend)
-    #expect(await next.drain(until: .now + .seconds(600)) == .nothingToSend)
+    #expect(await next.drain(until: .now + .seconds(86_400)) == .nothingToSend)
     #expect(!silent.hasCaller)
     waybill.track("e2")
     #expect(try await place.receiving { await dispatcher.flush() } == .delivered(1, remaining: 0))
@@ -183,7 +183,7 @@ func failure(
             waybill.track("e\(number)")
             let refused = await dispatcher.flush()
             #expect(failure(of: refused)?.code == .suspended)
-            #expect(await dispatcher.drain(until: .now + .seconds(600)) == .delivered(1, remaining: 0))
+            #expect(await dispatcher.drain(until: .now + .seconds(86_400)) == .delivered(1, remaining: 0))
         }
         // The one that was cancelled may have been told of late.
         #expect(ownRoundCount.withLock { $0 } <= before + 1)

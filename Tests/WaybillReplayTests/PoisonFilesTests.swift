@@ -1,4 +1,5 @@
 import Testing
+import WaybillArchive
 import WaybillExport
 import WaybillInspect
 import WaybillProjection
@@ -71,7 +72,7 @@ import WaybillTestSupport
     @Test func `an erasure takes what the bytes do not rule out, and reads none of it`() throws {
         // A line with an escape may hide the id; one without it and without the id does not.
         let users = ["erased-person", #"er\u0061sed-person"#, "u-3", "erased-person", "u-5"]
-        let bench = try Self.bench(users, poison: 3, version: "0.1.0")
+        let bench = try Self.bench(users, poison: 3, version: "0.3.9")
         var eraser = Eraser(dataDirectory: bench.data.root, .user, "erased-person", isDryRun: false, files: bench.disk)
         let report = try eraser.run(
             now: WallTime(milliseconds: ProjectionBench.noon), newKey: { [UInt8](repeating: 7, count: 32) })
