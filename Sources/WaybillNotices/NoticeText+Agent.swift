@@ -89,7 +89,8 @@ extension NoticeText {
             cause:
                 "The receiver says that it belongs to `fleet`. Anybody may say so, and there is neither TLS, nor a "
                 + "loopback address, nor fleet: with this id.",
-            effect: "Nothing is lost. Another receiver of the fleet gets everything again, and logs may be stored twice.",
+            effect:
+                "Nothing is lost. Another receiver of the fleet gets everything again, and logs may be stored twice.",
             remedy: "Use TLS. Or set fleet: to this id, if waybill store list shows it and you trust the network."),
     ]
 
