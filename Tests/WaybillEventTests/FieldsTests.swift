@@ -16,7 +16,7 @@ private func repairs(_ body: (inout Fields) -> Void) -> [Int] {
 }
 
 /// What a line's encoder appends in one piece, each with the room that it declares.
-private let pieces: [(inout LineBuffer) -> Void] = [
+private let pieces: [@Sendable (inout LineBuffer) -> Void] = [
     { $0.append(UInt8(ascii: "x")) }, { $0.append("a static text") }, { $0.appendString("") },
     { $0.appendString("a text of more than two words") }, { $0.appendString("an \"escaped\" text\n") },
     { $0.append(UniqueID(high: 0x0123_4567_89AB_CDEF, low: .max)) }, { $0.appendDecimal(.max) },
