@@ -275,7 +275,7 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
 }
 
 @Test func `an event that a filter makes too long is not stored`() throws {
-    let client = try Client { $0.filters = [.hashing("a", "b")] }
+    let client = try Client(adjusting: { $0.filters = [.hashing("a", "b")] })
     #expect(client.core.register { $0.put("id", "registered") })
     for byteCount in EventLimits.lineByteCountMax - 80...EventLimits.lineByteCountMax - 20 {
         client.track("grows") { fields in
