@@ -220,7 +220,7 @@ class FleetTests(SiteTest):
         """`SEALED` comes as late as at any fleet."""
         segment = lines(0, 100)
         spool = self.site.root / "spool"
-        spool.mkdir()
+        spool.mkdir(exist_ok=True)
         (spool / "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001.ndjson").write_bytes(segment)
         member = self.member_elsewhere("one")
         agent = self.agent(member, once=True, patience=2, more=["--spool", spool])
@@ -249,7 +249,8 @@ class FleetTests(SiteTest):
         self.assertIn("agent.to: " + one.address + ": nothing shows that it belongs to the fleet", result.stderr.decode())
         result = configure(one, f"  fleet: {OTHER}\n")
         self.assertIn(f"agent.fleet: {one.address} belongs to the fleet {FLEET}", result.stderr.decode())
-        for member in one, two:
+        for member, written in (one, stored), (two, stored + lines(100, 20)):
+            self.log.write_bytes(written)
             result = configure(member, f"  fleet: {FLEET}\n")
             self.assertEqual((result.returncode, result.stderr), (0, b""))
             agent = self.site.start("agent", "--once", "--config", path, log="agent.log")
