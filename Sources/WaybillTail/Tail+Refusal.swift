@@ -33,13 +33,23 @@ extension Tail {
         }
     }
 
-    /// Closes a log that has another name and belongs to another user than its folder.
+    /// Refuses a log that has another name and belongs to another user than its folder.
     private mutating func withoutForeignNames(_ file: FileID, _ path: String) throws(FileSystemError) -> FileID? {
+        try self.closing(file, path) { (tail, status) throws(FileSystemError) in
+            guard status.linkCount > 1, let folder = try tail.files.status(at: Path.parent(of: path)) else {
+                return nil
+            }
+            return FileRefusal(ofLog: status, in: folder)
+        }
+    }
+
+    /// Closes a file that is refused, or cannot be judged.
+    private mutating func closing(
+        _ file: FileID, _ path: String,
+        ifRefused judge: (inout Self, FileStatus) throws(FileSystemError) -> FileRefusal?
+    ) throws(FileSystemError) -> FileID? {
         do throws(FileSystemError) {
-            let status = try self.files.status(file)
-            guard status.linkCount > 1, let folder = try self.files.status(at: Path.parent(of: path)),
-                let refusal = FileRefusal(ofLog: status, in: folder)
-            else { return file }
+            guard let refusal = try judge(&self, try self.files.status(file)) else { return file }
             self.refuse(path, refusal)
         } catch {
             self.files.close(file)
@@ -59,16 +69,9 @@ extension Tail {
             self.refuse(path, .link)
             return nil
         }
-        do throws(FileSystemError) {
-            let (status, folderStatus) = (try self.files.status(file), try self.files.status(folder))
-            guard let refusal = FileRefusal(ofSegment: status, in: folderStatus) else { return file }
-            self.refuse(path, refusal)
-        } catch {
-            self.files.close(file)
-            throw error
+        return try self.closing(file, path) { (tail, status) throws(FileSystemError) in
+            FileRefusal(ofSegment: status, in: try tail.files.status(folder))
         }
-        self.files.close(file)
-        return nil
     }
 
     /// Opens the folder of a segment; `nil` if it is a link.
