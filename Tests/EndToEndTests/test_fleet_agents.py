@@ -219,11 +219,9 @@ class FleetTests(SiteTest):
     def test_a_run_at_a_fleet_that_is_not_believed_ends_when_the_store_takes_nothing(self):
         """`SEALED` comes as late as at any fleet."""
         segment = lines(0, 100)
-        spool = self.site.root / "spool"
-        spool.mkdir(exist_ok=True)
-        (spool / "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001.ndjson").write_bytes(segment)
+        (self.site.spool / "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001.ndjson").write_bytes(segment)
         member = self.member_elsewhere("one")
-        agent = self.agent(member, once=True, patience=2, more=["--spool", spool])
+        agent = self.agent(member, once=True, patience=2, more=["--spool", self.site.spool])
         self.assertEqual(agent.wait(110), 69, agent.log()[-2000:])
         self.assertIn("the fleet has not stored everything that was sent", agent.log())
         self.assertTrue(member.holds(len(segment)))
@@ -249,14 +247,17 @@ class FleetTests(SiteTest):
         self.assertIn("agent.to: " + one.address + ": nothing shows that it belongs to the fleet", result.stderr.decode())
         result = configure(one, f"  fleet: {OTHER}\n")
         self.assertIn(f"agent.fleet: {one.address} belongs to the fleet {FLEET}", result.stderr.decode())
-        for member, written in (one, stored), (two, stored + lines(100, 20)):
-            self.log.write_bytes(written)
+        more = lines(100, 50)
+        for member, added in (one, b""), (two, more):
+            with open(self.log, "ab") as log:
+                log.write(added)
             result = configure(member, f"  fleet: {FLEET}\n")
             self.assertEqual((result.returncode, result.stderr), (0, b""))
             agent = self.site.start("agent", "--once", "--config", path, log="agent.log")
             self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
             self.assertNotIn("WB2110", agent.log())
         self.assertEqual(two.skips(), [f"0 {len(stored)} elsewhere"])
+        self.assertEqual(list(two.bytes().values()), [more])
 
     def test_the_independent_agent_skips_what_the_fleet_has(self):
         """The Python client and receiver: a claim leaves out its bytes in its own stream, and in no other."""
