@@ -14,6 +14,8 @@ final class SimulatedDisk {
     var errorPerMille = 0
     var syncErrorPerMille = 0
     var shortWritePerMille = 0
+    /// Hears of each fault.
+    var trace: ((String) -> Void)?
 
     init(_ dice: Dice, _ clock: SimulatedClock) {
         self.dice = dice
@@ -53,6 +55,7 @@ final class SimulatedDisk {
             if call.verb == .unlink { unlinks?(call.path) }
             var fault = rest == 0 ? self.death(in: call) : self.chance(in: call)
             if !bugs.isEmpty { Self.plant(bugs, in: &fault, call) }
+            if let fault, let trace = self.trace { trace(Self.text(fault, in: call)) }
             return fault
         }
         return files
@@ -87,6 +90,12 @@ final class SimulatedDisk {
             return self.part(of: call.byteCount, 1...call.byteCount)
         }
         return self.isFull && (call.verb == .open || call.verb == .createDirectory) ? .error(room) : nil
+    }
+
+    private static func text(_ fault: FaultyFiles.Fault, in call: FaultyFiles.Call) -> String {
+        let share = Int(fault.share * 100)
+        let end = fault.isFatal ? ", and the process dies" : fault.errno.map { ", then error \($0)" } ?? ""
+        return "  fault: \(share) % of the \(call.verb) of \(call.path)\(end)"
     }
 
     /// A part of the call happens, then the error; a name either changes or it does not, and the error comes all the same.

@@ -37,8 +37,7 @@ extension StorageLife {
         if self.erasureDice.chance(700) {
             let person = self.erasureDice.int(0..<Self.personCount)
             switch self.erase(person, files) {
-            case .done: self.erasedPeople.insert(person)
-            case .failed: self.erasedPeople.insert(person)
+            case .done, .failed: self.erasedPeople.insert(person)
             case .refused: break
             }
         }
@@ -65,8 +64,10 @@ extension StorageLife {
             _ = try eraser.run(now: self.clock.wallTime()) { () throws(FileSystemError) in
                 (0..<32).map { _ in UInt8(truncatingIfNeeded: dice.next()) }
             }
+            self.trace?.note("u-\(person) is erased")
             return .done
         } catch {
+            self.trace?.note("the erasure of u-\(person) ends: \(error)")
             switch error {
             case .disk, .data: return .failed
             case .noArchive, .underWay, .delivering, .deliveryRuns, .otherKey, .merger: return .refused
@@ -94,5 +95,6 @@ extension StorageLife {
             try files.unlink(path)
             try files.synchronizeDirectory(Path.parent(of: path))
         }
+        self.trace?.note("somebody removes the archive's checkpoint\(losesFiles ? " and its files" : "")")
     }
 }

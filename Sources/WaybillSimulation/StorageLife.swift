@@ -47,6 +47,7 @@ package struct StorageLife: ~Copyable {
     var erasedPeople: Set<Int> = []
     var violation: String?
     private var deflater = Deflater(level: 1)
+    let trace: StorageTrace?
 
     /// Lives a life.
     ///
@@ -56,8 +57,12 @@ package struct StorageLife: ~Copyable {
     }
 
     /// Lives a life, and tells how.
-    package static func report(seed: UInt64, bugs: Set<PlantedBug> = []) -> SiteLife.Report {
-        var life = StorageLife(seed: seed, bugs: bugs)
+    ///
+    /// - Parameter trace: gets each step, each fault, and what they left on the disk.
+    package static func report(
+        seed: UInt64, bugs: Set<PlantedBug> = [], trace: ((String) -> Void)? = nil
+    ) -> SiteLife.Report {
+        var life = StorageLife(seed: seed, bugs: bugs, trace: trace)
         life.live()
         var report = SiteLife.Report()
         report.violation = life.violation
@@ -73,10 +78,13 @@ package struct StorageLife: ~Copyable {
         return FNV1a.hash(text.utf8)
     }
 
-    private init(seed: UInt64, bugs: Set<PlantedBug>) {
+    private init(seed: UInt64, bugs: Set<PlantedBug>, trace: ((String) -> Void)?) {
         self.dice = Dice(seed: seed)
         self.clock = SimulatedClock(Schedule(), tick: .milliseconds(1))
         self.disk = SimulatedDisk(self.dice, self.clock)
+        self.disk.trace = trace
+        let disk = self.disk
+        self.trace = trace.map { StorageTrace(disk, $0) }
         self.bugs = bugs
         self.erasureDice = Dice(seed: ~seed)
         self.hasErasures = self.erasureDice.chance(400)
@@ -94,14 +102,19 @@ package struct StorageLife: ~Copyable {
         let errorPerMille = self.dice.pick([0, 0, 5])
         let syncErrorPerMille = self.dice.pick([0, 0, 60])
         let shortWritePerMille = self.dice.pick([0, 150])
-        for _ in 0..<self.dice.int(2...5) {
+        for number in 0..<self.dice.int(2...5) {
+            self.trace?.note("process \(number + 1)")
             self.disk.errorPerMille = errorPerMille
             self.disk.syncErrorPerMille = syncErrorPerMille
             self.disk.shortWritePerMille = shortWritePerMille
             let files = self.disk.files(
                 bugs: self.bugs, dyingIn: self.dice.chance(800) ? self.dice.int(1...150) : nil)
             // An error ends the process, as a receiver that cannot start ends; the next one begins over what is there.
-            do throws(FileSystemError) { try self.serve(files) } catch {}
+            do throws(FileSystemError) {
+                try self.serve(files)
+            } catch {
+                self.trace?.note("it ends: \(error)")
+            }
             self.end(files)
             if self.violation != nil { return }
             guard self.hasErasures else { continue }
@@ -112,6 +125,7 @@ package struct StorageLife: ~Copyable {
         }
         self.disk.recover()
         for _ in 0..<2 {
+            self.trace?.note("a process on a disk without faults")
             let files = self.disk.files(bugs: self.bugs)
             do throws(FileSystemError) {
                 try self.settle(files)
@@ -119,7 +133,8 @@ package struct StorageLife: ~Copyable {
                 self.violation = self.violation ?? "a start fails on a disk without faults: \(error)"
             }
             files.die()
-            if self.mayLosePower { self.disk.cutPower() }
+            self.trace?.noteDisk()
+            if self.mayLosePower { self.cutPower() }
             self.compare()
             if self.violation != nil { return }
         }
@@ -127,11 +142,19 @@ package struct StorageLife: ~Copyable {
 
     private func end(_ files: FaultyFiles) {
         files.die()
+        self.trace?.noteDisk()
         if self.mayLosePower, self.dice.chance(500) {
-            self.disk.cutPower()
+            self.cutPower()
         } else if self.dice.chance(200) {
+            self.trace?.note("the kernel writes everything back")
             self.disk.memory.writeBack()
         }
+    }
+
+    private func cutPower() {
+        self.disk.cutPower()
+        self.trace?.note("the power fails")
+        self.trace?.noteDisk()
     }
 
     // MARK: One process
@@ -169,20 +192,32 @@ package struct StorageLife: ~Copyable {
         if self.violation != nil { return }
         var archive = try ArchiveProjection(data: data, zone: .utc)
         var run = ProjectionRun(journalDirectory: data.journal, files: files)
-        var position = try archive.recover().position
+        var position = try self.recover(&archive)
         for _ in 0..<self.dice.int(1...12) {
             for _ in 0..<self.dice.int(1...3) { self.stageBatch(in: &journal) }
             try self.commit(&journal, files)
             if self.dice.chance(600) {
                 position = try run.advance(&archive, from: position, upTo: journal.end, batchCountMax: 3)
+                self.trace?.note("projected up to \(position)")
                 if self.dice.chance(400) {
                     let isSealing = self.dice.chance(300)
                     try archive.checkpoint(
                         at: position, sealing: isSealing ? .everything(now: self.clock.wallTime()) : nil)
+                    self.trace?.note("checkpoint at \(position)\(isSealing ? ", which begins seals" : "")")
                 }
             }
-            if archive.isSealing, self.dice.chance(600) { try archive.continueSealing() }
+            guard archive.isSealing, self.dice.chance(600) else { continue }
+            try archive.continueSealing()
+            self.trace?.note("a step of sealing")
         }
+    }
+
+    private func recover(
+        _ archive: inout ArchiveProjection<FaultyFiles>
+    ) throws(FileSystemError) -> JournalPosition {
+        let recovery = try archive.recover()
+        self.trace?.note("recovered at \(recovery.position); \(recovery.report)")
+        return recovery.position
     }
 
     private mutating func stageBatch(in journal: inout Journal<FaultyFiles>) {
@@ -240,6 +275,7 @@ package struct StorageLife: ~Copyable {
             let name = self.streams[index].description.name
             self.streams[index].acknowledged = Int(journal.position(of: name).rawValue)
         }
+        self.trace?.note("the journal has \(self.lineCount) lines and ends at \(journal.end)")
     }
 
     // MARK: The end
@@ -251,7 +287,7 @@ package struct StorageLife: ~Copyable {
         if self.violation != nil { return }
         var archive = try ArchiveProjection(data: data, zone: .utc)
         var run = ProjectionRun(journalDirectory: data.journal, files: files)
-        var position = try archive.recover().position
+        var position = try self.recover(&archive)
         while position < journal.end { position = try run.advance(&archive, from: position, upTo: journal.end) }
         try archive.checkpoint(at: journal.end)
         while archive.isSealing { try archive.continueSealing() }

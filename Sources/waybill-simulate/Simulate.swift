@@ -75,7 +75,7 @@ struct Simulate: ParsableCommand {
 
     private func live(_ seed: UInt64, _ bugs: Set<PlantedBug>) -> SiteLife.Report {
         if self.storage {
-            return StorageLife.report(seed: seed, bugs: bugs)
+            return StorageLife.report(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
         }
         if self.fleet {
             return FleetLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
