@@ -50,6 +50,27 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         Path.join(self.state, projection + ".state")
     }
 
+    /// The names of the states in `state`, without a suffix.
+    ///
+    /// A process that died while it rewrote a state may have left it under another suffix alone; who opens it finds it there.
+    package func stateNames() throws(FileSystemError) -> [String] {
+        var names: Set<String> = []
+        for name in try self.files.list(self.state) {
+            for suffix in StateImage.paths(".state") where name.hasSuffix(suffix) {
+                names.insert(String(name.dropLast(suffix.utf8.count)))
+            }
+        }
+        return names.sorted()
+    }
+
+    /// Whether a state was ever written, as ``stateNames()`` finds it.
+    package func hasState(_ projection: String) throws(FileSystemError) -> Bool {
+        for path in StateImage.paths(self.statePath(projection)) where try self.files.status(at: path) != nil {
+            return true
+        }
+        return false
+    }
+
     /// Creates missing folders.
     package func create() throws(FileSystemError) {
         try self.files.createDirectories(self.root)

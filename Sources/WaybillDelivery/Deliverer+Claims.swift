@@ -66,7 +66,7 @@ extension Deliverer {
     func prepareClaims() throws {
         let data = DataDirectory(root: self.configuration.dataDirectory, files: self.files)
         guard self.claims != nil else {
-            guard try self.files.status(at: data.statePath("merge")) == nil else {
+            guard try !data.hasState("merge") else {
                 throw DeliveryError.mergerWithoutClaims(dataDirectory: self.configuration.dataDirectory)
             }
             return

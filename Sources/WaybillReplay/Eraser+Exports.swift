@@ -364,9 +364,7 @@ extension Eraser {
     ///
     /// From an empty checkpoint, the journal's lines would be put into parts with other boundaries, which would be sent.
     func copyCheckpoints() throws(FileSystemError) {
-        for name in try self.files.list(self.data.state).sorted()
-        where name.hasPrefix("export-") && name.hasSuffix(".state") {
-            let projection = String(name.dropLast(".state".utf8.count))
+        for projection in try self.data.stateNames() where projection.hasPrefix("export-") {
             let entries = try self.entries(of: projection)
             var lines = StateLines()
             for (key, value) in entries.sorted(by: { $0.key < $1.key }) { lines.set(key, value) }

@@ -48,9 +48,7 @@ extension Eraser {
     /// The parts that a delivery has begun and not finished, of any person's records.
     private func begunDeliveries() throws(FileSystemError) -> [String] {
         var parts: [String] = []
-        for name in try self.files.list(self.data.state).sorted()
-        where name.hasPrefix("deliver-") && name.hasSuffix(".state") {
-            let delivery = String(name.dropLast(".state".utf8.count))
+        for delivery in try self.data.stateNames() where delivery.hasPrefix("deliver-") {
             let provider = delivery.dropFirst("deliver-".utf8.count)
             for key in try self.entries(of: delivery).keys where key.hasPrefix("part:") {
                 let part = key.dropFirst("part:".utf8.count)
@@ -69,7 +67,7 @@ extension Eraser {
     /// Whether a merger writes here.
     func isMergers() throws(Failure) -> Bool {
         do throws(FileSystemError) {
-            return try self.files.status(at: self.data.statePath("merge")) != nil
+            return try self.data.hasState("merge")
         } catch {
             throw .disk(error)
         }

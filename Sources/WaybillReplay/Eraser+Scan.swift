@@ -17,15 +17,16 @@ extension Eraser {
     /// - Returns: why the files are not at rest; `nil` if they are.
     func unrest() throws(FileSystemError) -> Failure? {
         let restart = "start the receiver until it has nothing to seal, and stop it"
-        for name in try self.files.list(self.data.state).sorted() where name.hasSuffix(".state") {
-            let projection = String(name.dropLast(".state".utf8.count))
+        for projection in try self.data.stateNames() {
             if projection == "replay" {
                 return .underWay("a replay is not finished", remedy: "run the same waybill replay again")
             }
             guard projection == "archive" || projection.hasPrefix("export-") else { continue }
             let entries = try self.entries(of: projection)
             let step = entries.keys.sorted().first { key in Self.stepPrefixes.contains { key.hasPrefix($0) } }
-            if let step { return .underWay("\(name) has a step that is not finished (\(step))", remedy: restart) }
+            if let step {
+                return .underWay("\(projection).state has a step that is not finished (\(step))", remedy: restart)
+            }
         }
         if try self.entries(of: "archive")["position"] == nil {
             return .underWay(Failure.noCheckpoint, remedy: restart)
@@ -33,18 +34,24 @@ extension Eraser {
         return nil
     }
 
-    /// Makes the checkpoints durable on which the new files are based.
+    /// Makes the checkpoints durable on which the new files are based, and recovers the archive as a start does.
     ///
-    /// A process that died in a commit may have left one that a power cut takes back. The files of an erasure stay, and
-    /// lines that they have from behind the older checkpoint would be archived a second time. A merger's projections, which
-    /// rest while a fleet's erasure runs, have done it.
-    func settleCheckpoints() throws(FileSystemError) {
-        for name in try self.files.list(self.data.state).sorted() where name.hasSuffix(".state") {
-            let state = String(name.dropLast(".state".utf8.count))
-            guard ["archive", "requeue"].contains(state) || state.hasPrefix("export-") else { continue }
+    /// A process that died in a commit may have left a checkpoint that a power cut takes back. The files of an erasure stay,
+    /// and lines that they have from behind the older checkpoint would be archived a second time. And a start that comes
+    /// after the erasure must have nothing to undo: it unlinks an open file, without the person's lines, beside the sealed
+    /// one that has them, and may take for archived what is behind the checkpoint. A merger's projections, which rest while a
+    /// fleet's erasure runs, have done all that.
+    func recover() throws(FileSystemError) {
+        let names = try self.data.stateNames()
+        for state in names where state == "requeue" || state.hasPrefix("export-") {
             var store = try StateStore(path: self.data.statePath(state), files: self.files)
             try store.settle()
         }
+        // Neither is erased from: a start without a checkpoint makes the files again, and a replay is finished first.
+        guard !names.contains("replay"), try self.entries(of: "archive")["position"] != nil else { return }
+        // The zone plays no part: where one decides, it is the recorded one.
+        var archive = try ArchiveProjection(data: self.data, zone: .utc)
+        _ = try archive.recover()
     }
 
     func entries(of state: String) throws(FileSystemError) -> [String: String] {

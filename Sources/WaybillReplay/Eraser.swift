@@ -9,6 +9,7 @@ package import WaybillSystem
 
 /// Takes one person's lines out of a data directory that no receiver uses.
 ///
+///     recover   as a start does, so that none after it has anything left to undo
 ///     scan      archive, quarantine, the journal's end ──▶ which lines; the ids and places of their events
 ///     record    state/erasures: from now on no reader takes these lines
 ///     exports   parts, ids, dead letters, held events, `.delivered` ─┐  each file as a new one next to the old,
@@ -152,7 +153,7 @@ package struct Eraser<Files: FileSystem> {
         defer { for lock in locks { self.files.close(lock) } }
         let failure: Failure?
         do throws(FileSystemError) {
-            if self.fleet == nil, !self.isDryRun { try self.settleCheckpoints() }
+            if self.fleet == nil, !self.isDryRun { try self.recover() }
             let unrest = try self.unrest()
             failure = unrest == nil ? try self.erase(now, newKey) : unrest
         } catch {

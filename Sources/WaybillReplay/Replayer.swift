@@ -170,9 +170,9 @@ package struct Replayer<Files: FileSystem>: Sendable {
     }
 
     private func catchUp(_ options: ExportOptions, to end: JournalPosition) throws(FileSystemError) {
-        let state = try self.files.status(at: self.data.statePath("export-\(options.provider.rawValue)"))
+        let hasState = try self.data.hasState("export-\(options.provider.rawValue)")
         var live = try ExportProjection.live(options, data: self.data)
-        if state != nil {
+        if hasState {
             try self.advance(&live, to: end)
         } else {
             // Never exported live: an export that is configured later starts here.

@@ -94,14 +94,15 @@ package struct Sealer<Files: FileSystem>: Sendable {
     private func exports() throws(Replay.Failure) -> [ExportOptions] {
         let names: [String]
         do throws(FileSystemError) {
-            names = try self.data.files.list(self.data.state)
+            names = try self.data.stateNames()
         } catch {
             throw .disk(error)
         }
         var exports: [ExportOptions] = []
-        for name in names where name.hasPrefix("export-") && name.hasSuffix(".state") {
-            guard let provider = Destination(recordedName: String(name.dropFirst(7).dropLast(6))) else { continue }
-            let projection = "export-\(provider.rawValue)"
+        for projection in names where projection.hasPrefix("export-") {
+            guard let provider = Destination(recordedName: String(projection.dropFirst("export-".utf8.count))) else {
+                continue
+            }
             var options = self.options[provider] ?? ExportOptions(provider: provider)
             if self.options[provider] == nil { options.zone = try self.data.recordedZone(of: projection) }
             let fingerprint = try self.data.recordedEntries(of: projection)["options"]

@@ -25,6 +25,9 @@ struct JournalPositionTests {
             try state.commit(["position": "5000", "file:archive/part-00001.ndjson": "7"])
             if !suffix.isEmpty { try files.rename(data.statePath("archive"), to: data.statePath("archive") + suffix) }
             #expect(try data.openJournal().end == JournalPosition(5_000))
+            #expect(try data.stateNames() == ["archive"])
+            #expect(try data.hasState("archive"))
+            #expect(try !data.hasState("archive2"))
             #expect(try ArchiveIndex(data: data).lengths == ["archive/part-00001.ndjson": 7])
         }
     }

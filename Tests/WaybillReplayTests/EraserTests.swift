@@ -78,7 +78,9 @@ import WaybillTestSupport
         try projection.checkpoint(at: position, sealing: moment)
     }
 
-    private static func erase(_ bench: ProjectionBench, isDryRun: Bool = false) throws -> Eraser<FaultyFiles>.Report {
+    private static func erase(
+        _ bench: ProjectionBench, isDryRun: Bool = false
+    ) throws(Eraser<FaultyFiles>.Failure) -> Eraser<FaultyFiles>.Report {
         var eraser = Eraser(
             dataDirectory: bench.data.root, .user, "erased-person", isDryRun: isDryRun, files: bench.disk)
         return try eraser.run(now: WallTime(milliseconds: ProjectionBench.noon)) { () throws(FileSystemError) in
@@ -210,6 +212,113 @@ import WaybillTestSupport
             try Self.settle(bench, sealing: false)
             _ = try Self.erase(bench)
             try Self.expectErased(bench)
+        }
+    }
+
+    /// A process that died after the manifest of a day that it sealed, before it removed the lines of which the sealed file
+    /// was made; the kernel has written everything back.
+    private static func benchOfUnfinishedSeal(_ day: Int) throws -> ProjectionBench {
+        let bench = try Self.bench(.open)
+        var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+        let position = try archive.recover().position
+        try archive.checkpoint(
+            at: position, sealing: .everything(now: WallTime(milliseconds: ProjectionBench.noon + 9_000_000)))
+        bench.disk.setFaults { call in
+            call.verb == .unlink && call.path.contains("date=2026-11-\(day)/") ? Self.death : nil
+        }
+        #expect(throws: FileSystemError.self) {
+            while archive.isSealing { try archive.continueSealing() }
+        }
+        bench.disk.kill()
+        bench.disk.memory.writeBack()
+        return bench
+    }
+
+    /// The process dies before the call does anything.
+    private static var death: FaultyFiles.Fault {
+        var fault = FaultyFiles.Fault.error(Errno.inputOutput)
+        fault.isFatal = true
+        return fault
+    }
+
+    /// A start that dies at the `number`th change that it makes.
+    ///
+    /// - Returns: whether it makes so many.
+    private static func dieStarting(_ bench: ProjectionBench, atChange number: Int) -> Bool {
+        var changeCount = 0
+        bench.disk.setFaults { call in
+            if call.isChange { changeCount += 1 }
+            return call.isChange && changeCount == number ? Self.death : nil
+        }
+        defer { bench.disk.kill() }
+        do throws(FileSystemError) {
+            var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+            _ = try archive.recover()
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    /// Between two of its changes, the start after it leaves the checkpoint no name but that of a rewrite.
+    ///
+    /// The last day leaves nothing else to seal, so the erasure need not wait for a start.
+    @Test(arguments: [18, 20])
+    func `a seal that two processes did not finish brings no one back`(day: Int) throws {
+        let source = try Self.benchOfUnfinishedSeal(day)
+        for number in 1... {
+            let bench = try source.copy()
+            guard Self.dieStarting(bench, atChange: number) else { return #expect(number > 10) }
+            do throws(Eraser<FaultyFiles>.Failure) {
+                _ = try Self.erase(bench)
+            } catch {
+                #expect(day == 18, "change \(number): \(error)")
+                try Self.settle(bench, sealing: true)
+                _ = try Self.erase(bench)
+            }
+            try Self.settle(bench, sealing: false)
+            try Self.expectErased(bench)
+        }
+    }
+
+    @Test func `days that were sealed after the checkpoint in use are erased from as sealed ones`() throws {
+        let bench = try Self.bench(.open)
+        let path = bench.data.statePath("archive")
+        let older = try #require(bench.disk.memory.bytes(of: path))
+        try Self.settle(bench, sealing: true)
+        bench.disk.memory.place(path, older)
+        _ = try Self.erase(bench)
+        try Self.settle(bench, sealing: false)
+        try Self.expectErased(bench)
+    }
+
+    /// A start would cut them off, but not with a journal that is lost meanwhile.
+    @Test func `lines behind the checkpoint do not outlast an erasure`() throws {
+        let bench = try Self.bench(.open)
+        try bench.write([(ProjectionBench.description(1), Array(Self.line(1, day: 21).utf8))])
+        var archive = try ArchiveProjection(data: bench.data, zone: .utc)
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        var position = try archive.recover().position
+        while position < bench.end { position = try run.advance(&archive, from: position, upTo: bench.end) }
+        bench.disk.kill()
+        #expect(Self.tree(bench).contains { $0.key.contains("date=2026-11-21/") && $0.value.contains("erased-person") })
+        _ = try Self.erase(bench)
+        #expect(!Self.tree(bench).contains { $0.value.contains("erased-person") })
+        try Self.settle(bench, sealing: false)
+        try Self.expectErased(bench)
+    }
+
+    @Test(arguments: StateImage.suffixes)
+    func `a merger's directory is refused in the middle of a rewrite of its state, too`(suffix: String) throws {
+        let bench = try Self.bench(.open)
+        let path = bench.data.statePath("merge")
+        var state = try StateStore(path: path, files: bench.disk)
+        try state.commit(["round": "1"])
+        if !suffix.isEmpty { try bench.disk.rename(path, to: path + suffix) }
+        #expect {
+            _ = try Self.erase(bench)
+        } throws: { error in
+            if case .merger = error as? Eraser<FaultyFiles>.Failure { true } else { false }
         }
     }
 

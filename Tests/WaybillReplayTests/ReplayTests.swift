@@ -71,6 +71,20 @@ import WaybillTestSupport
         _ = try Replayer(dataDirectory: "/data", files: bench.disk, request: named).run()
     }
 
+    /// A receiver died between the two renames of a rewrite.
+    @Test func `a live export whose checkpoint was being rewritten goes on where it stands`() throws {
+        let bench = try Self.bench()
+        try bench.write([(ProjectionBench.description(0), Array(Self.line(100, day: 20).utf8))])
+        let path = bench.data.statePath("export-mixpanel")
+        try bench.disk.rename(path, to: path + ".tmp")
+        var request = Self.request()
+        let day = try #require(CalendarDay("2026-11-19"))
+        request.range = ExportRange(from: day, to: day)
+        _ = try Replayer(dataDirectory: "/data", files: bench.disk, request: request).run()
+        let records = try Self.live(bench).filter { $0.key.hasSuffix(".ndjson") }.values
+        #expect(records.flatMap { $0.split(separator: "\n") }.count == 25)
+    }
+
     private static func replayer(_ bench: ProjectionBench) throws -> Replayer<FaultyFiles> {
         try Replayer(dataDirectory: "/data", files: bench.disk, request: Self.request())
     }

@@ -17,6 +17,28 @@ import WaybillSimulation
         #expect(seed != nil, "\(bug.rawValue)")
     }
 
+    /// In 770300190 a process died in the middle of a seal, and the next one while it rewrote the archive's checkpoint; then a
+    /// person was erased.
+    @Test(arguments: [770_300_190])
+    func `a life that once broke a promise keeps it`(seed: UInt64) {
+        #expect(StorageLife.run(seed: seed) == nil)
+    }
+
+    @Test func `a trace tells what happens, and changes nothing`() {
+        var trace = ""
+        for seed in UInt64(0)..<40 {
+            let report = StorageLife.report(seed: seed) { trace += $0 + "\n" }
+            #expect(report.fingerprint == StorageLife.report(seed: seed).fingerprint)
+        }
+        for text in [
+            "process 2\n", "recovered at ", "checkpoint at ", "a step of sealing\n", "  fault: ", "the process dies\n",
+            "the power fails\n", " is erased\n", "the erasure of u-", "somebody removes the archive's checkpoint",
+            "/part-00001.ndjson: ", ": gone\n",
+        ] {
+            #expect(trace.contains(text), "\(text)")
+        }
+    }
+
     @Test func `a seed lives the same life each time`() {
         for seed in 0..<UInt64(600) {
             let lives = (0..<2).map { _ in StorageLife.report(seed: seed) }
