@@ -25,6 +25,9 @@ WRITER = "019aa0b4-7a80-7c3e-9f21-5d0c8b1e4f60"
 UUID = "0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b"
 SESSION = "0199a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2c"
 AGENT = "Mozilla/5.0 (X11) é"
+ADDRESSES = ["192.0.2.9:5678", "[2001:db8::7]:443", "[2001:db8::8]", "::ffff:192.0.2.7", "[::ffff:192.0.2.8]:1", "192.0.2.9:",
+             "192.0.2.9:65536", "192.0.2.9:x", "[2001:db8::7", "[192.0.2.1]:80", "fe80::1%eth0", "<script>", "unknown", "192.0.2.01",
+             " 192.0.2.1", "2001:db8:0:0:0:0:0:0"]
 DEEP = "[" * 58 + "1" + "]" * 58
 TOO_DEEP = "[" * 64 + "]" * 64
 
@@ -197,7 +200,8 @@ def segment():
     for policy in ("drop", "truncate", "keep"):
         batch(f"addresses: {policy}", event(), event(context={"ip": "203.0.113.250"}), event(context={"ip": "2001:db8::1"}),
               event(context={"ip": "no address"}), event(context={"ip": ""}), event(context={"ip": "::ffff:1:2:3:4:5"}),
-              event(context={"ip": "1.2.3.256"}), event(context={"ip": "2001:DB8:a:b:c:d:e:f"}), addresses=policy)
+              event(context={"ip": "1.2.3.256"}), event(context={"ip": "2001:DB8:a:b:c:d:e:f"}),
+              *[event(context={"ip": ip}) for ip in ADDRESSES], addresses=policy)
     batch("no address of the peer", event(), address=None, addresses="keep")
     for name, sent_at, library in (
             ("a clock an hour behind", "2026-11-20T08:00:00.000Z", "x"), ("a clock a second behind", "2026-11-20T08:59:59Z", "x"),
@@ -291,7 +295,11 @@ def segment():
     wrappings(rows, body)
     refusals(rows, body)
     keys(rows, text({"batch": [event()]}))
-    rows.add("the key in the first event that names one", text({"batch": [{"x": 1}, {"properties": {"token": KEY}}, {"token": "other"}]}))
+    rows.add("the key in the events that name one", text({"batch": [{"x": 1}, {"properties": {"token": KEY}}, {"token": KEY}]}))
+    rows.add("events with several keys", text({"batch": [{"x": 1}, {"properties": {"token": KEY}}, {"token": "other"}]}))
+    rows.add("an event with two keys", text({"batch": [{"token": KEY, "api_key": "other"}]}))
+    rows.add("two keys of the body", text({"batch": [event()], "writeKey": KEY, "token": "other"}))
+    rows.add("a bomb", compressed(" " * (1 << 20)))
     return rows
 
 
@@ -376,6 +384,13 @@ def posthog():
     refusals(rows, text([event()]))
     keys(rows, text([event()]))
     rows.add("the key in an event's properties", text([event(), event({"token": KEY})]), path="/e")
+    rows.add("a list of events with several keys", text([event({"token": KEY}), event({"token": "other"})]), path="/e")
+    field = [event({"token": "of a door", "api_key": "x"}), event({"token": "of another door"})]
+    rows.add("fields that are called as keys, and the body's key at its end", text({"batch": field, "api_key": KEY}))
+    rows.add("fields that are called as keys beside keys of events",
+             text({"batch": [{**item, "api_key": KEY} for item in field]}))
+    rows.add("Mixpanel's form", urllib.parse.urlencode(
+        {"verbose": 1, "data": text([event({"token": KEY, "a": "토"})]), "ip": 1}), path="/e")
     return rows
 
 
@@ -505,6 +520,8 @@ def pixel():
         rows.add(name, query=query)
     for policy in ("truncate", "keep"):
         rows.add(f"addresses: {policy}", query="event=a&user=u", addresses=policy, address="2001:db8:1:2::3")
+        rows.add(f"addresses of version 4 in version 6: {policy}", query="event=a&user=u", addresses=policy, address="::ffff:192.0.2.33")
+    rows.add("a field called token is no key", query="event=a&token=wk_other001")
     return rows
 
 

@@ -105,7 +105,7 @@ extension ConfigurationTable {
             "address_connections", .integer(1...1_000_000), \.shareConnectionCountMax, applies: .reload,
             "Of these connections, those of one address, or of one network of 64 bits in version 6.")
         ConfigurationKey(
-            "body_kib", .integer(64...16_384, factor: 1 << 10), \.bodyByteCountMax, unit: "KiB", applies: .reload,
+            "body_kib", .integer(64...65_536, factor: 1 << 10), \.bodyByteCountMax, unit: "KiB", applies: .reload,
             "The largest body, as it arrives and inflated.")
         ConfigurationKey(
             "memory_mib", .integer(16...65_536, factor: 1 << 20), \.memoryByteCountMax, unit: "MiB", applies: .reload,
@@ -204,8 +204,12 @@ extension ConfigurationFile {
             if configuration.keys.contains(where: { $0.source.key == entry.key }) {
                 section.complain("key", "appears twice; each key stands for one app")
             }
-            for origin in entry.origins where !KeyEntry.isOrigin(origin) {
-                section.complain("origins", "\(origin) is not an origin such as https://shop.example.com")
+            for origin in entry.origins {
+                if !KeyEntry.isOrigin(origin) {
+                    section.complain("origins", "\(origin) is not an origin such as https://shop.example.com")
+                } else if KeyEntry.sent(origin) != origin {
+                    section.complain("origins", "no browser sends \(origin); write \(KeyEntry.sent(origin))")
+                }
             }
             configuration.keys.append(DoorKey(entry))
         }
@@ -237,6 +241,13 @@ extension KeyEntry {
         self.addressEventRate = key.addressEventRateMax
         self.addresses = key.source.addressPolicy
         self.quarantineByteCountMax = key.source.quarantineByteCountMax
+    }
+
+    /// An origin as browsers send it: the host in lower case, without the scheme's own port (RFC 6454, 6.2).
+    fileprivate static func sent(_ origin: String) -> String {
+        let text = origin.lowercased()
+        let port = text.hasPrefix("https:") ? ":443" : ":80"
+        return text.hasSuffix(port) ? String(text.dropLast(port.utf8.count)) : text
     }
 
     /// A scheme, a host with at most one star, and maybe a port.

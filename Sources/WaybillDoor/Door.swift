@@ -8,6 +8,7 @@ internal import WaybillSystem
 /// An HTTPS door for programs without Waybill's library: what they send becomes lines of spools, durable before the answer.
 ///
 ///     SDK ─▶ DoorHandler (event loops) ─▶ IngestReader ─▶ DoorCommitter (one thread) ─▶ spool ─▶ an agent ships it
+///                        └─▶ DoorReaders (two threads), if it is large or compressed ─┘
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at
 /// most ``DoorConfiguration/memoryByteCountMax`` (``DoorRoom``); the idle connections (``DoorPlaces``); the ids of the last
@@ -33,6 +34,7 @@ final class Door: Sendable {
     let committer = DoorCommitter()
     let room = DoorRoom()
     let places = DoorPlaces()
+    let readers = DoorReaders()
     let clock = POSIXClock()
     private let present: Lock<DoorSettings>
     private let seeds = Lock(SeededGenerator(seed: SystemRandom.seed()))
@@ -68,10 +70,13 @@ final class Door: Sendable {
     ///
     /// - Returns: `nil` if the key is in the body.
     func standing(
-        atHead headers: HTTPHeaders, query: Substring, _ settings: DoorSettings
+        atHead headers: HTTPHeaders, query: Substring, _ dialect: Dialect, _ settings: DoorSettings
     ) throws(Refusal) -> DoorStanding? {
         let named = RequestKey.named(query: query, authorization: headers.first(name: "authorization"))
-        guard let key = named else { return nil }
+        guard let key = named else {
+            if dialect == .native || dialect == .pixel { throw Refusal(reason: .noKey) }
+            return nil
+        }
         return try self.standing(of: key, headers, settings)
     }
 
@@ -87,12 +92,40 @@ final class Door: Sendable {
         }
     }
 
+    /// Reads a request's events away from the event loops, within the time that its address has for that.
+    ///
+    /// - Parameter take: called once, on another thread.
+    func read(_ reading: DoorReading, then take: @escaping @Sendable (Result<Reading, Refusal>) -> Void) {
+        let address = AddressGroup(reading.address)
+        self.readers.submit { [self] isStopping in
+            let began = self.clock.monotonicTime()
+            guard !isStopping else { return take(.failure(Refusal(reason: .stopping, standing: reading.standing))) }
+            guard self.readers.hasTime(address, at: began) else {
+                return take(.failure(Refusal(reason: .share, standing: reading.standing)))
+            }
+            let result = self.result(of: reading)
+            var isStranger = false
+            if case .failure(let refusal) = result { isStranger = reading.standing == nil && refusal.standing == nil }
+            let now = self.clock.monotonicTime()
+            self.readers.spend(now - began, isStranger ? .stranger : .keyHolder, address, at: now)
+            take(result)
+        }
+    }
+
     /// Reads a request's events.
-    func read(_ reading: borrowing DoorReading) throws(Refusal) -> Reading {
+    func result(of reading: DoorReading) -> Result<Reading, Refusal> {
+        do throws(Refusal) {
+            return .success(try self.read(reading))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func read(_ reading: borrowing DoorReading) throws(Refusal) -> Reading {
         let bytes = try self.body(of: reading)
+        let standing = try self.standing(of: reading, bytes)
         let body = IngestBody(bytes, as: reading.dialect)
         let dialect = body.dialect
-        let standing = try self.standing(of: reading, body.key)
         let source = standing.key.source
         guard source.dialects.contains(dialect) else { throw Refusal(reason: .dialect, standing: standing) }
         let context = IngestContext(
@@ -127,26 +160,42 @@ final class Door: Sendable {
         } catch {
             switch error {
             case .tooLarge: throw Refusal(reason: .tooLarge)
+            case .inflation:
+                throw Refusal(
+                    reason: .tooLarge,
+                    text: JSONWriter.object {
+                        $0.member("error", "inflated, the body is more than 100 times larger; nothing was stored")
+                    })
             case .encoding: throw Refusal(reason: .encoding)
             case .notCompressedAsSaid: throw Refusal(reason: .malformed)
             }
         }
     }
 
-    /// The key's standing: of the head, else of the body.
-    private func standing(
-        of reading: borrowing DoorReading, _ inBody: String?
-    ) throws(Refusal) -> DoorStanding {
+    /// The standing of the key in the head, else of the one in the body.
+    private func standing(of reading: borrowing DoorReading, _ body: [UInt8]) throws(Refusal) -> DoorStanding {
         if let standing = reading.standing { return standing }
-        guard let key = inBody else { throw Refusal(reason: .noKey) }
-        return try self.standing(of: key, reading.headers, reading.settings)
+        let settings = reading.settings
+        switch KeySearch.find(in: body, isKnown: { settings[$0] != nil }) {
+        case .known(let key): return try self.standing(of: key, reading.headers, settings)
+        case .unknown: throw Refusal(reason: .unknownKey)
+        case .several:
+            throw Refusal(
+                reason: .malformed,
+                text: JSONWriter.object { $0.member("error", "the body names several keys; nothing of it was stored") })
+        case .noKey: throw Refusal(reason: .noKey)
+        case .unreadable: throw Refusal(reason: .malformed)
+        }
     }
 
-    /// The sender's address: behind proxies that are trusted, the last one that is not theirs.
+    /// The sender's address: behind proxies that are trusted, the last one that is not theirs; `nil`: they name none.
     func address(of peer: String?, _ headers: HTTPHeaders, _ settings: DoorSettings) -> String? {
         guard let peer, settings.configuration.isProxy(peer) else { return peer }
-        let named = headers[canonicalForm: "x-forwarded-for"].map { String($0) }
-        return named.last { !settings.configuration.isProxy($0) } ?? peer
+        for named in headers[canonicalForm: "x-forwarded-for"].reversed() {
+            guard let address = AddressText.plain(String(named)) else { return nil }
+            if !settings.configuration.isProxy(address) { return address }
+        }
+        return peer
     }
 }
 
@@ -183,6 +232,17 @@ struct DoorReading {
     let settings: DoorSettings
     /// `nil` if the key is in the body.
     let standing: DoorStanding?
+
+    /// What is larger, or grows as it is inflated, costs much more than its arrival.
+    private static let plainByteCountMax = 64 << 10
+
+    /// Whether it can be read where it arrived: handing it to another thread costs more than reading it.
+    var isPlain: Bool {
+        // A capture in a query is unwrapped as a body is.
+        guard !self.body.isEmpty else { return self.dialect == .pixel }
+        return self.body.count <= Self.plainByteCountMax
+            && !RequestBody.isCompressed(self.body, encoding: self.headers.first(name: "content-encoding"))
+    }
 }
 
 /// The page that a browser sends a request for.

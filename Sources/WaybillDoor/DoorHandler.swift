@@ -68,6 +68,8 @@ final class DoorHandler: ChannelInboundHandler {
     private var pacedAt: MonotonicTime
     /// Whether a part of a request is being handled.
     private var isReading = false
+    /// The sender has closed its side, and may wait for an answer.
+    private var isInputClosed = false
     private var places: DoorPlaces { self.door.places }
 
     /// How often a body's pace is judged.
@@ -83,7 +85,8 @@ final class DoorHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        self.peer = context.channel.remoteAddress?.ipAddress
+        // Of version 4 behind a socket for both versions.
+        self.peer = context.channel.remoteAddress?.ipAddress.flatMap { AddressText.plain($0) }
         self.rest(self.door.settings, context)
     }
 
@@ -172,6 +175,17 @@ final class DoorHandler: ChannelInboundHandler {
         }
     }
 
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .some(.inputClosed) = event as? ChannelEvent {
+            self.isInputClosed = true
+            switch self.phase {
+            case .idle, .body: context.close(promise: nil)
+            case .waiting, .refused, .ending: break
+            }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         // The pipeline has answered invalid HTTP with 400.
         self.door.telemetry.refused(.malformed)
@@ -185,13 +199,13 @@ final class DoorHandler: ChannelInboundHandler {
         guard head.version != .http1_0 || !head.headers.contains(name: "transfer-encoding") else {
             return self.refuse(.malformed, head, context)
         }
-        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let path = parts.first ?? ""
+        guard head.hasOneHost else { return self.refuse(.malformed, head, context, text: RequestTarget.hostText) }
+        let target = RequestTarget(head.uri)
         if head.method == .OPTIONS { return self.preflight(head, context) }
-        if self.takeStream(head, path: path, query: parts.count == 2 ? parts[1] : "", context) { return }
+        if self.takeStream(head, path: target.path, query: target.query, context) { return }
         do throws(IngestRoute.Refusal) {
-            let route = try IngestRoute(method: head.method.rawValue, path: path)
-            self.take(head, route, query: parts.count == 2 ? parts[1] : "", context)
+            let route = try IngestRoute(method: head.method.rawValue, path: target.path)
+            self.take(head, route, query: target.query, context)
         } catch {
             switch error {
             case .notFound: self.refuse(.notFound, head, context)
@@ -210,10 +224,11 @@ final class DoorHandler: ChannelInboundHandler {
         {
             return self.refuse(.tooLarge, head, context)
         }
+        if case .settings(let key) = route, settings[key] == nil { return self.refuse(.unknownKey, head, context) }
         var standing: DoorStanding?
-        if case .events = route {
+        if case .events(let dialect, _) = route {
             do throws(Door.Refusal) {
-                standing = try self.door.standing(atHead: head.headers, query: query, settings)
+                standing = try self.door.standing(atHead: head.headers, query: query, dialect, settings)
             } catch {
                 return self.refuse(error.reason, head, context, standing: error.standing)
             }
@@ -300,34 +315,56 @@ final class DoorHandler: ChannelInboundHandler {
                 200, DoorScript.bytes, request.head, context,
                 [("Content-Type", "text/javascript"), ("Cache-Control", "max-age=3600")] + DoorScript.forAnyPage)
         case .events(let dialect, let type):
-            do throws(Door.Refusal) {
-                let reading = try self.door.read(
-                    DoorReading(
-                        dialect: dialect, type: type, body: request.body, query: request.query,
-                        headers: request.head.headers, address: request.address, settings: request.settings,
-                        standing: request.standing))
-                self.store(reading, request, context)
-            } catch {
-                self.door.telemetry.answered(dialect, status: error.reason.status, took: nil)
-                self.refuse(
-                    error.reason, request.head, context, error.headers, text: error.text, standing: error.standing)
+            let reading = DoorReading(
+                dialect: dialect, type: type, body: request.body, query: request.query,
+                headers: request.head.headers, address: request.address, settings: request.settings,
+                standing: request.standing)
+            // Its room is taken until its events are stored, even if the sender is gone by then.
+            self.place = nil
+            let eventLoop = context.eventLoop
+            guard !reading.isPlain else {
+                return self.take(self.door.result(of: reading), request, dialect, on: eventLoop)
+            }
+            let bound = NIOLoopBound(self, eventLoop: eventLoop)
+            self.door.read(reading) { result in
+                eventLoop.execute { bound.value.take(result, request, dialect, on: eventLoop) }
             }
         }
     }
 
-    private func store(_ reading: Door.Reading, _ request: Request, _ context: ChannelHandlerContext) {
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let eventLoop = context.eventLoop
+    private func take(
+        _ result: Result<Door.Reading, Door.Refusal>, _ request: Request, _ dialect: Dialect,
+        on eventLoop: any EventLoop
+    ) {
+        switch result {
+        case .success(let reading): self.store(reading, request, on: eventLoop)
+        case .failure(let refusal):
+            self.door.telemetry.answered(dialect, status: refusal.reason.status, took: nil)
+            self.refuse(
+                refusal.reason, request, refusal.headers, text: refusal.text, standing: refusal.standing)
+        }
+    }
+
+    /// Refuses a whole request, whose sender may be gone.
+    private func refuse(
+        _ reason: DoorTelemetry.RefusalReason, _ request: Request, _ headers: [(String, String)] = [],
+        text: [UInt8]? = nil, standing: DoorStanding?
+    ) {
+        self.door.room.leave(request.place)
+        guard let context else { return }
+        self.refuse(reason, request.head, context, headers, text: text, standing: standing)
+    }
+
+    private func store(_ reading: Door.Reading, _ request: Request, on eventLoop: any EventLoop) {
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
         let began = self.door.clock.monotonicTime()
         let byteCount = reading.request.events.bytes.count + reading.request.body.count
         let room = self.door.room
         let place = request.place
         guard room.resize(place, to: byteCount, request.settings.configuration.room) else {
             self.door.telemetry.answered(reading.request.dialect, status: 503, took: nil)
-            return self.refuse(.memory, request.head, context, standing: reading.standing)
+            return self.refuse(.memory, request, standing: reading.standing)
         }
-        // Its room is taken until it is stored, even if the sender is gone by then.
-        self.place = nil
         let (head, clock) = (request.head, self.door.clock)
         let isAdded = self.door.committer.add(
             .init(request: reading.request) { outcome in
@@ -337,10 +374,7 @@ final class DoorHandler: ChannelInboundHandler {
                     bound.value.stored(outcome, reading, head, began)
                 }
             })
-        if !isAdded {
-            room.leave(place)
-            self.refuse(.stopping, request.head, context, standing: reading.standing)
-        }
+        if !isAdded { self.refuse(.stopping, request, standing: reading.standing) }
     }
 
     private func stored(
@@ -370,32 +404,6 @@ final class DoorHandler: ChannelInboundHandler {
         }
     }
 
-    private func answer(settingsOf key: String, _ request: Request, _ context: ChannelHandlerContext) {
-        let head = request.head
-        guard request.settings[key] != nil else { return self.refuse(.unknownKey, head, context) }
-        let host = head.headers.first(name: "host") ?? ""
-        let text = JSONWriter.object { json in
-            json.member("integrations") { json in
-                json.member("Segment.io") { json in
-                    json.member("apiKey", key)
-                    json.member("apiHost", host + "/v1")
-                }
-            }
-            json.member("plan") { _ in }
-        }
-        self.write(200, text, head, context)
-    }
-
-    /// A page asks whether it may send; which key it has is not known yet.
-    private func preflight(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
-        self.phase = .refused
-        var headers = [("Access-Control-Allow-Methods", "GET, POST"), ("Access-Control-Max-Age", "86400")]
-        if let asked = head.headers.first(name: "access-control-request-headers"), asked.utf8.count <= 1024 {
-            headers.append(("Access-Control-Allow-Headers", asked))
-        }
-        self.write(204, nil, head, context, headers)
-    }
-
     /// Refuses a request while its body arrives, in the way of its path.
     private func refuse(
         _ reason: DoorTelemetry.RefusalReason, _ request: Request, _ context: ChannelHandlerContext
@@ -408,7 +416,7 @@ final class DoorHandler: ChannelInboundHandler {
         }
     }
 
-    private func refuse(
+    func refuse(
         _ reason: DoorTelemetry.RefusalReason, _ head: HTTPRequestHead, _ context: ChannelHandlerContext,
         _ headers: [(String, String)] = [], text: [UInt8]? = nil, standing: DoorStanding? = nil
     ) {
@@ -443,7 +451,7 @@ final class DoorHandler: ChannelInboundHandler {
         _ headers: [(String, String)], _ standing: DoorStanding?, _ isAllRead: Bool
     ) {
         let settings = self.door.settings
-        let isLast = !isAllRead || !head.isKeepAlive || self.door.isStopping
+        let isLast = !isAllRead || !head.isKeepAlive || self.isInputClosed || self.door.isStopping
         var fields = HTTPHeaders(headers)
         if let body {
             if !fields.contains(name: "content-type") { fields.add(name: "Content-Type", value: "application/json") }
@@ -462,7 +470,7 @@ final class DoorHandler: ChannelInboundHandler {
         self.places.rested(context.channel)
         let answer = HTTPResponseHead(version: head.version, status: .init(statusCode: status), headers: fields)
         context.write(self.wrapOutboundOut(.head(answer)), promise: nil)
-        if let body {
+        if let body, head.method != .HEAD {
             context.write(self.wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: body)))), promise: nil)
         }
         let channel = context.channel
@@ -477,21 +485,4 @@ final class DoorHandler: ChannelInboundHandler {
             }
         }
     }
-}
-
-extension DoorRoom.Refusal {
-    fileprivate var reason: DoorTelemetry.RefusalReason {
-        switch self {
-        case .share: .share
-        case .full: .memory
-        case .displaced: .displaced
-        }
-    }
-}
-
-/// What a request asks for.
-enum DoorRoute {
-    case ingest(IngestRoute)
-    /// A stream of Waybill's own client, who has shown its credentials.
-    case stream(StreamCall, ForwardedClient)
 }

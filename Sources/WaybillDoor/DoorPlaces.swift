@@ -6,7 +6,7 @@ internal import WaybillSystem
 /// For one more than an address may have, its own that has been silent longest ends; for one more than all may have, the
 /// one of all that has been silent longest. A connection that waits for the answer of a whole request is not silent.
 final class DoorPlaces: Sendable {
-    struct Limits {
+    struct Limits: Equatable {
         let countMax: Int
         /// For one address.
         let shareCountMax: Int
@@ -86,6 +86,16 @@ final class DoorPlaces: Sendable {
         return true
     }
 
+    /// Ends the connection of all that has been silent longest, because no file is left for another one.
+    func endSilent() {
+        let silent = self.state.withLock { state in
+            let silent = state.endSilent()
+            _ = state.count(silent == nil ? .busy : .full)
+            return silent
+        }
+        silent?.close(promise: nil)
+    }
+
     /// The channel has sent its request.
     func asked(_ channel: any Channel) {
         self.state.withLock { $0.places[ObjectIdentifier(channel)]?.isBusy = true }
@@ -126,7 +136,7 @@ extension DoorPlaces.State {
         return (true, silent)
     }
 
-    private mutating func count(_ ended: DoorPlaces.Ended) -> Bool {
+    fileprivate mutating func count(_ ended: DoorPlaces.Ended) -> Bool {
         self.ended[ended, default: 0] += 1
         return false
     }
@@ -149,7 +159,7 @@ extension DoorPlaces.State {
         self.places[entry.id].map { $0.turn == entry.turn && !$0.isBusy } ?? false
     }
 
-    private mutating func endSilent() -> (any Channel)? {
+    fileprivate mutating func endSilent() -> (any Channel)? {
         var silence = DoorPlaces.Silence()
         swap(&silence, &self.silence)
         let id = silence.popFirst { self.isSilent($0) }

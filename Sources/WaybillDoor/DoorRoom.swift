@@ -170,3 +170,13 @@ extension DoorRoom.State {
         return holding.place
     }
 }
+
+extension DoorRoom.Refusal {
+    var reason: DoorTelemetry.RefusalReason {
+        switch self {
+        case .share: .share
+        case .full: .memory
+        case .displaced: .displaced
+        }
+    }
+}

@@ -31,6 +31,7 @@ extension DoorService {
         self.taken.withLock { $0 = new }
         self.door.use(new)
         self.telemetry.reloaded(changed)
+        self.telemetry.limited(self.door.settings)
     }
 
     /// Counts a configuration that could not be read, and logs why.

@@ -62,6 +62,7 @@ package final class DoorService: Service {
         }
         do {
             let channel = try await self.listen(door, group)
+            telemetry.limited(door.settings)
             let metrics = try await MetricsServer.start(
                 on: MetricsListening(
                     address: self.configuration.metrics, socket: self.configuration.statusSocket,
@@ -84,10 +85,12 @@ package final class DoorService: Service {
             channel.close(promise: nil)
             metrics?.stop()
         } catch {
+            try await door.readers.stop()
             end()
             try await group.shutdownGracefully()
             throw error
         }
+        try await door.readers.stop()
         end()
         try await group.shutdownGracefully()
         self.logger.notice("the door is closed")
@@ -135,8 +138,16 @@ package final class DoorService: Service {
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 1024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptBackoffHandler(shouldForwardIOErrorCaught: false) { door.accepting(failedBy: $0) })
+                }
+            }
             .childChannelOption(.maxMessagesPerRead, value: 4)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // Who has sent everything may close that side, and gets its answer; in TLS, an alert says so to both.
+            .childChannelOption(.allowRemoteHalfClosure, value: self.configuration.certificate == nil)
             .childChannelInitializer { [tls] channel in
                 guard door.admits(channel) else { return channel.close() }
                 return channel.eventLoop.makeCompletedFuture {
@@ -192,9 +203,19 @@ package final class DoorService: Service {
 extension Door {
     /// Whether a new connection may stay.
     fileprivate func admits(_ channel: any Channel) -> Bool {
-        let configuration = self.settings.configuration
+        let settings = self.settings
         let peer = channel.remoteAddress?.ipAddress
-        let isProxy = peer.map { configuration.isProxy($0) } ?? false
-        return self.places.take(for: channel, of: isProxy ? nil : AddressGroup(peer), configuration.places)
+        let isProxy = peer.map { settings.configuration.isProxy($0) } ?? false
+        return self.places.take(for: channel, of: isProxy ? nil : AddressGroup(peer), settings.places)
+    }
+    /// Makes room for the next connection, if this process may open no more files.
+    ///
+    /// - Returns: how long nothing is accepted: until the silent one is closed.
+    fileprivate func accepting(failedBy error: IOError) -> TimeAmount {
+        if FileSystemError.Code(errno: error.errnoCode) == .tooManyFiles {
+            self.places.endSilent()
+            self.telemetry.lackedFiles(at: self.clock.monotonicTime())
+        }
+        return .milliseconds(20)
     }
 }

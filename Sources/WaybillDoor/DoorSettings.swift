@@ -1,14 +1,24 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
 internal import WaybillIngest
 internal import WaybillSystem
 
 /// What a request is judged by, from its head to its answer; a reload replaces it for the requests that come next.
 final class DoorSettings: Sendable {
     let configuration: DoorConfiguration
+    /// How many connections may be open: as configured, or as many as the process may have files for.
+    let places: DoorPlaces.Limits
     private let standings: [String: DoorStanding]
 
     /// - Parameter former: what applied until now; the rate of a key that stays the same continues.
     init(_ configuration: DoorConfiguration, after former: DoorSettings? = nil, now: MonotonicTime) {
         self.configuration = configuration
+        self.places = configuration.places(
+            fileCountMax: OpenFiles.raise(to: configuration.connectionCountMax + configuration.ownFileCount))
         self.standings = Dictionary(
             configuration.keys.map { key in
                 let name = key.source.key
@@ -66,7 +76,32 @@ extension DoorConfiguration {
         DoorRoom.Limits(byteCountMax: self.memoryByteCountMax, shareByteCountMax: self.shareByteCountMax)
     }
 
-    var places: DoorPlaces.Limits {
-        DoorPlaces.Limits(countMax: self.connectionCountMax, shareCountMax: self.shareConnectionCountMax)
+    /// Files that are not senders' connections: segments and folders of spools, the quarantine, connections to receivers and
+    /// of those who ask for metrics, the event loops'.
+    var ownFileCount: Int { 96 + 2 * self.keys.count + self.streams.connectionCountMax }
+
+    /// - Parameter fileCountMax: how many files the process may have open.
+    func places(fileCountMax: Int) -> DoorPlaces.Limits {
+        let countMax = min(self.connectionCountMax, max(fileCountMax / 4, fileCountMax - self.ownFileCount))
+        // An address keeps its part of fewer ones.
+        let share = self.shareConnectionCountMax * countMax / self.connectionCountMax
+        return DoorPlaces.Limits(countMax: countMax, shareCountMax: max(1, share))
+    }
+}
+
+/// How many files this process may have open.
+enum OpenFiles {
+    /// Raises the limit as far as the system lets it.
+    ///
+    /// - Returns: what it is now.
+    static func raise(to count: Int) -> Int {
+        _ = ProcessLimits.projectionFileCount(ofOpenFiles: count, needed: count)
+        var limit = rlimit()
+        #if canImport(Glibc)
+            let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        #else
+            let resource = RLIMIT_NOFILE
+        #endif
+        return getrlimit(resource, &limit) == 0 ? Int(clamping: limit.rlim_cur) : 256
     }
 }

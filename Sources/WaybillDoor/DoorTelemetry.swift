@@ -44,6 +44,8 @@ package final class DoorTelemetry: Sendable {
         var isStoring = true
         var reloads = ReloadCounts()
         var certificateExpiry: WallTime?
+        /// When the log last said that no file was left for a connection.
+        var fileNotice: MonotonicTime?
     }
 
     private let counts = Lock(Counts())
@@ -118,6 +120,30 @@ package final class DoorTelemetry: Sendable {
     func recovered() {
         self.counts.withLock { $0.isStoring = true }
         self.logger.notice("requests are stored again")
+    }
+
+    // MARK: Files
+
+    /// Says whether fewer connections may be open than the configuration has.
+    func limited(_ settings: DoorSettings) {
+        let wanted = settings.configuration.connectionCountMax
+        guard settings.places.countMax < wanted else { return }
+        self.logger.notice(
+            "fewer connections are taken than ingest.connections: raise the limit of open files (LimitNOFILE, ulimit -n)",
+            metadata: ["connections": .number(settings.places.countMax), "configured": .number(wanted)])
+    }
+
+    /// Takes that no file was left for another connection; the log says so once a minute at most.
+    func lackedFiles(at now: MonotonicTime) {
+        let isSaid = self.counts.withLock { counts -> Bool in
+            if let last = counts.fileNotice, now - last < .seconds(60) { return true }
+            counts.fileNotice = now
+            return false
+        }
+        guard !isSaid else { return }
+        self.logger.notice(
+            "no file is left for another connection; the one that was silent longest ends: raise the limit of open files"
+        )
     }
 
     // MARK: Reloads

@@ -14,4 +14,47 @@ package enum AddressBytes {
         if bytes.starts(with: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]) { return Array(bytes[12...]) }
         return bytes
     }
+
+    /// The bytes of an address that may have a port, as proxies write it: `192.0.2.1:5678`, `[2001:db8::7]:443`.
+    static func parse(withPort text: String) -> [UInt8]? {
+        if let bytes = self.parse(text) { return bytes }
+        let (address, port): (Substring, Substring)
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            (address, port) = (text[..<end].dropFirst(), text[text.index(after: end)...])
+        } else if let colon = text.firstIndex(of: ":"), colon == text.lastIndex(of: ":") {
+            (address, port) = (text[..<colon], text[colon...])
+        } else {
+            return nil
+        }
+        let isPort = port.first == ":" && port.utf8.dropFirst().allSatisfy { 0x30...0x39 ~= $0 }
+        return port.isEmpty || isPort && UInt16(port.dropFirst()) != nil ? self.parse(String(address)) : nil
+    }
+
+    /// An address as RFC 5952 writes it.
+    static func text(of bytes: [UInt8]) -> String? {
+        var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        let family = bytes.count == 4 ? AF_INET : AF_INET6
+        guard inet_ntop(family, bytes, &text, socklen_t(text.count)) != nil else { return nil }
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+/// An address as proxies, sockets and senders give it.
+package enum AddressText {
+    /// Without a port, and of version 4 where it is one in version 6, as a socket for both versions says it.
+    ///
+    /// - Returns: `nil` if it is not an address.
+    package static func plain(_ text: String) -> String? {
+        AddressBytes.parse(withPort: text).flatMap { AddressBytes.text(of: $0) }
+    }
+}
+
+extension AddressPolicy {
+    /// What is kept of an address; `nil`, too, of what is not one.
+    package func apply(to address: String) -> String? {
+        guard self != .drop, let bytes = AddressBytes.parse(withPort: address) else { return nil }
+        guard self == .truncate else { return AddressBytes.text(of: bytes) }
+        let network = bytes.prefix(bytes.count == 4 ? 3 : 6)
+        return AddressBytes.text(of: network + [UInt8](repeating: 0, count: bytes.count - network.count))
+    }
 }

@@ -239,23 +239,6 @@ extension EventTape {
         let end = self.broken[start] ?? Int(self.tape[event].end) + quoteCount
         return text.place(of: start)..<text.place(of: end)
     }
-
-    /// The key that a body names: itself, or the first event of its list that names one.
-    var key: String? {
-        for name in ["writeKey", "api_key", "token"] as [StaticString] {
-            if let key = self.string(name, in: 0) { return key }
-        }
-        guard let list = self.list("batch") ?? self.list("data") else { return self.key(of: 0) }
-        for event in self.elements(of: list) {
-            if let key = self.key(of: event) { return key }
-        }
-        return nil
-    }
-
-    private func key(of event: Int) -> String? {
-        self.string("api_key", in: event) ?? self.string("token", in: event)
-            ?? self.string("token", in: self.object("properties", in: event))
-    }
 }
 
 /// A body's bytes, as an object: a list, which PostHog's SDKs send, is its `batch`.

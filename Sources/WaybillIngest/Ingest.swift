@@ -20,6 +20,11 @@ package import WaybillSystem
 package enum IngestLimits {
     /// A body as it arrives, and after it was inflated.
     package static let bodyByteCountMax = 4 << 20
+    /// What each byte of a compressed body may become, on average: events differ in ids, times and values, and even
+    /// thousands that are alike but for these become 10 to 60 times shorter.
+    package static let inflationMax = 100
+    /// What a compressed body may become in any case.
+    package static let inflatedByteCountMin = 256 << 10
     /// A line with its LF, as in a spool.
     package static let lineByteCountMax = 32 << 10
     /// What the storing thread adds to a line: its beginning with id, writer and number.

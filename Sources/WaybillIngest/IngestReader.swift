@@ -9,7 +9,7 @@ package enum IngestReading: Hashable, Sendable {
     case tooManyEvents
 }
 
-/// A request's body, inflated and unwrapped, and parsed once: for the key that it names, and for its events.
+/// A request's body, inflated and unwrapped, whose key is known.
 package struct IngestBody: ~Copyable {
     private enum Content: ~Copyable {
         case lines([UInt8])
@@ -35,15 +35,6 @@ package struct IngestBody: ~Copyable {
         } catch {
             self.dialect = dialect
             self.content = .unreadable(error.code == .tooLong ? .tooManyEvents : .malformed)
-        }
-    }
-
-    /// The key that the body names.
-    package var key: String? {
-        switch self.content {
-        case .json(let tape): tape.key
-        case .lines: nil
-        case .unreadable: nil
         }
     }
 

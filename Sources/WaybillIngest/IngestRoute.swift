@@ -28,7 +28,7 @@ package enum IngestRoute: Hashable, Sendable {
         case "/v1/b", "/v1/batch", "/v1/import": return (.events(.segment, type: nil), ["POST"])
         case "/v1/events": return (.events(.native, type: nil), ["POST"])
         case "/v1/pixel.gif": return (.events(.pixel, type: nil), ["GET"])
-        case "/waybill.js": return (.script, ["GET"])
+        case "/waybill.js": return (.script, ["GET", "HEAD"])
         // Amplitude's SDKs send there, too; `IngestBody` tells.
         case "/batch": return (.events(.posthog, type: nil), ["POST"])
         // In a query, too, where a page closes.

@@ -11,6 +11,8 @@ package enum RequestBody {
     package enum Refusal: Error, Hashable, Sendable {
         /// More than ``IngestLimits/bodyByteCountMax`` once it is inflated.
         case tooLarge
+        /// More than ``IngestLimits/inflationMax`` bytes for each that came, as only bombs have.
+        case inflation
         case notCompressedAsSaid
         /// A `Content-Encoding` that is not known.
         case encoding
@@ -24,12 +26,21 @@ package enum RequestBody {
         case nil, "", "identity", "gzip", "x-gzip", "deflate": break
         default: throw .encoding
         }
-        guard let first = body.first, body.count > 1 else { return body }
+        guard let format = self.format(of: body, encoding: encoding) else { return body }
+        return try self.inflate(body, format, byteCountMax)
+    }
+
+    /// Whether a body is to be inflated.
+    package static func isCompressed(_ body: [UInt8], encoding: String?) -> Bool {
+        self.format(of: body, encoding: encoding?.lowercased()) != nil
+    }
+
+    private static func format(of body: [UInt8], encoding: String?) -> GzipInflater.Format? {
+        guard let first = body.first, body.count > 1 else { return nil }
         let isGzip = first == 0x1F && body[1] == 0x8B
         let isZlib = first & 0x0F == 8 && (Int(first) << 8 | Int(body[1])).isMultiple(of: 31)
-        if isGzip || isZlib { return try self.inflate(body, .automatic, byteCountMax) }
-        guard encoding == "deflate" else { return body }
-        return try self.inflate(body, .raw, byteCountMax)
+        if isGzip || isZlib { return .automatic }
+        return encoding == "deflate" ? .raw : nil
     }
 
     private static func inflate(
@@ -38,6 +49,7 @@ package enum RequestBody {
         var inflater = GzipInflater(format)
         var output: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 64 << 10)
+        let inflatedMax = IngestLimits.inflatedByteCountMin + IngestLimits.inflationMax * body.count
         var start = 0
         while start < body.count || !inflater.isBetweenMembers {
             let step: (taken: Int, filled: Int)
@@ -54,6 +66,7 @@ package enum RequestBody {
             guard step.taken + step.filled > 0 else { throw .notCompressedAsSaid }
             start += step.taken
             guard output.count + step.filled <= byteCountMax else { throw .tooLarge }
+            guard output.count + step.filled <= inflatedMax else { throw .inflation }
             output.append(contentsOf: piece[..<step.filled])
         }
         return output

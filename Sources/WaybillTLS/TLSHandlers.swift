@@ -1,7 +1,6 @@
 internal import NIOCore
 internal import NIOSSL
 internal import NIOTLS
-internal import WaybillProtocol
 internal import WaybillSystem
 
 /// The handler between a connection's socket and its TLS: answers peers that do not speak TLS, and gives a refused peer
@@ -19,13 +18,15 @@ final class TLSEntrance: ChannelDuplexHandler {
         case lingering
     }
 
+    private let plaintextAnswer: [UInt8]
     private let linger: TimeAmount
     private var phase = Phase.awaitingFirstByte
     private var context: ChannelHandlerContext?
     /// Whether the connection ends because TLS could not be set up.
     var isRefused = false
 
-    init(linger: TimeAmount) {
+    init(plaintextAnswer: [UInt8], linger: TimeAmount) {
+        self.plaintextAnswer = plaintextAnswer
         self.linger = linger
     }
 
@@ -43,9 +44,7 @@ final class TLSEntrance: ChannelDuplexHandler {
             let bytes = self.unwrapInboundIn(data)
             self.phase = .open
             if bytes.readableBytesView.first == TLSRecord.handshake { return context.fireChannelRead(data) }
-            let text = "this port takes TLS alone; start the agent with --tls or --tls-ca"
-            let message = Message.err(.syntax, text: text)
-            context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
+            context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: self.plaintextAnswer)), promise: nil)
             context.fireErrorCaught(TLSRefusal.plaintext)
         case .open: context.fireChannelRead(data)
         case .lingering: return

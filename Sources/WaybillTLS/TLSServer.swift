@@ -1,5 +1,6 @@
 package import NIOCore
 internal import NIOSSL
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// The TLS settings of a receiver, a door, or the live page.
@@ -48,6 +49,7 @@ package struct TLSServer: Sendable {
     package var start: WallTime { PEM.validity(of: self.certificate).lowerBound }
     fileprivate let certificate: NIOSSLCertificate
     package let asksAgents: Bool
+    private let owner: TLSServerConfiguration.Owner
     /// Agents' certificates that are no longer valid.
     package let revocations: RevocationList
     private let context: NIOSSLContext
@@ -57,6 +59,7 @@ package struct TLSServer: Sendable {
         _ configuration: TLSServerConfiguration, isSigned: RevocationList.SignatureCheck
     ) throws(TLSSetupError) {
         let identity = configuration.identity
+        self.owner = configuration.owner
         let chain = try CertificateFiles.read(identity.chain, "the \(configuration.owner)'s certificate")
         let certificates = try PEM.certificates(chain, identity.chain)
         self.certificate = certificates[0]
@@ -65,6 +68,8 @@ package struct TLSServer: Sendable {
             certificateChain: certificates.map { .certificate($0) },
             privateKey: .privateKey(try PEM.key(key, identity.key)))
         tls.minimumTLSVersion = .tlsv12
+        // Of TLS 1.2, what Mozilla's list "intermediate" has (version 5.7): forward secrecy, and no CBC.
+        tls.cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
         // A peer that does not answer the end of a connection is not waited for.
         tls.shutdownTimeout = .seconds(1)
         self.asksAgents = configuration.clientAuthorities != nil
@@ -107,9 +112,24 @@ package struct TLSServer: Sendable {
         refused: @escaping @Sendable (TLSRefusal, _ causes: String, _ peer: String) -> Void
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let entrance = TLSEntrance(linger: linger)
+        let entrance = TLSEntrance(plaintextAnswer: self.owner.plaintextAnswer, linger: linger)
         try pipeline.addHandler(entrance)
         try pipeline.addHandler(NIOSSLServerHandler(context: self.context))
         try pipeline.addHandler(TLSWatch(entrance: entrance, refused: refused))
+    }
+}
+
+extension TLSServerConfiguration.Owner {
+    /// What a peer is answered that does not speak TLS, in its own protocol.
+    fileprivate var plaintextAnswer: [UInt8] {
+        switch self {
+        case .receiver:
+            return Message.err(.syntax, text: "this port takes TLS alone; start the agent with --tls or --tls-ca")
+                .encoded
+        case .door, .page:
+            let text = "this port takes HTTPS alone: begin the address with https://\n"
+            let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: \(text.utf8.count)\r\n"
+            return Array((head + "Connection: close\r\n\r\n" + text).utf8)
+        }
     }
 }

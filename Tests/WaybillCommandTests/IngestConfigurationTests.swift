@@ -115,6 +115,9 @@ import WaybillSystem
         ("trusted_proxies: [here]", "ingest.trusted_proxies"),
         ("tls: {certificate: a.pem}", "ingest.tls"), ("keys: [{key: short, bundle: b}]", "ingest.keys[0].key"),
         ("keys: [{key: wk_a0000001, bundle: b, origins: [shop]}]", "ingest.keys[0].origins"),
+        ("keys: [{key: wk_a0000001, bundle: b, origins: ['https://Shop.example.com']}]", "ingest.keys[0].origins"),
+        ("keys: [{key: wk_a0000001, bundle: b, origins: ['https://*.example.com:443']}]", "ingest.keys[0].origins"),
+        ("keys: [{key: wk_a0000001, bundle: b, origins: ['http://shop.example.com:80']}]", "ingest.keys[0].origins"),
     ])
     func `what cannot be is a problem with its key`(yaml: String, key: String) {
         let file = ConfigurationFile(

@@ -68,13 +68,22 @@ import WaybillTestSupport
         } catch {
             switch error {
             case .tooLarge: return Result(refused: "too-large")
+            case .inflation: return Result(refused: "inflation")
             case .encoding: return Result(refused: "encoding")
             case .notCompressedAsSaid: return Result(refused: "malformed")
             }
         }
         let body = IngestBody(text, as: dialect)
         let sentAs = body.dialect
-        let key = RequestKey.named(query: query, authorization: headers["authorization"]) ?? body.key
+        var key = RequestKey.named(query: query, authorization: headers["authorization"])
+        if key == nil, dialect != .native, dialect != .pixel {
+            switch KeySearch.find(in: text, isKnown: { _ in true }) {
+            case .known(let found): key = found
+            case .several: return Result(refused: "several-keys")
+            case .noKey, .unreadable: break
+            case .unknown: Issue.record("every key is known")
+            }
+        }
         var batch = IngestBatch()
         switch body.read(type: type, try Self.context(row), into: &batch) {
         case .malformed: return Result(refused: "malformed")

@@ -15,6 +15,7 @@ from .ingest_lines import Context, Random, Source, joined, kept_address, quoted,
 from .ingest_dialects import TYPES, amplitude, get, native, posthog, segment
 
 BODY_MAX = 4 << 20
+INFLATED_MIN, INFLATION_MAX = 256 << 10, 100
 
 
 def inflated(body, encoding):
@@ -33,6 +34,8 @@ def inflated(body, encoding):
             output += stream.decompress(rest, BODY_MAX + 1 - len(output))
             if len(output) > BODY_MAX:
                 raise Refused("too-large")
+            if len(output) > INFLATED_MIN + INFLATION_MAX * len(body):
+                raise Refused("inflation")
             if not stream.eof:
                 raise Refused("malformed")
             rest = stream.unused_data
@@ -122,16 +125,26 @@ def named_key(query, headers):
     return None
 
 
+def one_key(values):
+    """The first text of these values, if all texts are the same."""
+    keys = [value.text for value in values if text_of(value)]
+    if len(set(keys)) > 1:
+        raise Refused("several-keys")
+    return keys[0] if keys else None
+
+
 def body_key(body):
-    for name in ("writeKey", "api_key", "token"):
-        if text_of(body.get(name)):
-            return body.get(name).text
-    found = next((body.get(name) for name in ("batch", "data") if body.get(name) and body.get(name).kind == "array"), None)
-    for event in found.elements if found else [body]:
-        for value in (get(event, "api_key"), get(event, "token"), get(event, "properties", "token")):
-            if text_of(value):
-                return value.text
-    return None
+    """The body's own key, else the one that its events have."""
+    own = one_key(body.get(name) for name in ("writeKey", "api_key", "token"))
+    if own is not None:
+        return own
+    lists = [body.get(name) for name in ("batch", "data") if body.get(name) and body.get(name).kind == "array"]
+    properties = [get(body, "properties", "token")]
+    for event in (event for found in lists for event in found.elements):
+        named = [value for value in (get(event, "api_key"), get(event, "token")) if text_of(value)]
+        one_key(named)
+        properties.append(named[0] if named else get(event, "properties", "token"))
+    return one_key(properties)
 
 
 @dataclasses.dataclass
@@ -158,7 +171,7 @@ def read(method, path, query, headers, body, context):
         events = native_events(text, context)
     else:
         whole_body, is_broken = parse_body(text)
-        key = key if key is not None else body_key(whole_body)
+        key = key if key is not None or dialect == "pixel" else body_key(whole_body)
         if dialect == "posthog" and whole_body.get("events"):
             dialect = "amplitude"
         events = list(body_events(dialect, path_type, whole_body, is_broken, text, context))

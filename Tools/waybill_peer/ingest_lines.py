@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import hashlib
 import json
+import ipaddress
 import re
 
 from .ingest_json import Fault, unescaped
@@ -102,25 +103,25 @@ class Random:
         return uuid_text(time << 80 | 7 << 76 | counter << 64 | 2 << 62 | rest)
 
 
+def parsed_address(text):
+    """An address that may have a port; version 4 in version 6 is version 4; `None` if it is neither."""
+    match = re.fullmatch(r"\[([^\[\]]*)\](?::([0-9]{1,5}))?|([^:]*):([0-9]{1,5})", text)
+    if match and int(match[2] or match[4] or 0) <= 65535:
+        text = match[1] if match[1] is not None else match[3]
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if found.version == 6 and found.scope_id is not None:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
 def kept_address(policy, address):
-    if address is None or policy == "drop":
-        return None
-    if policy == "keep":
-        return address if len(address.encode()) <= 45 else None
-    parts = address.split(".")
-    if len(parts) == 4 and all(re.fullmatch(r"\+?[0-9]+", part) and int(part) < 256 for part in parts):
-        return ".".join(parts[:3]) + ".0"
-    halves = [[group for group in half.split(":")] if half else [] for half in address.split("::")]
-    groups = [group for half in halves for group in half]
-    if len(halves) > 2 or not all(re.fullmatch("[0-9A-Fa-f]{1,4}", group) for group in groups):
-        return None
-    if len(halves) == 2:
-        if len(groups) > 7:
-            return None
-        groups = halves[0] + ["0"] * (8 - len(groups)) + halves[1]
-    if len(groups) != 8:
-        return None
-    return ":".join(f"{int(group, 16):x}" for group in groups[:3]) + "::"
+    found = None if address is None or policy == "drop" else parsed_address(address)
+    if found is None or policy == "keep":
+        return None if found is None else str(found)
+    return str(ipaddress.ip_network((found, 24 if found.version == 4 else 48), strict=False).network_address)
 
 
 def cut(text, most):

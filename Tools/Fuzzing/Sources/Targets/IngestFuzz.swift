@@ -22,7 +22,7 @@ enum IngestFuzz {
     private struct Outcome {
         let reading: IngestReading
         let events: IngestedEvents
-        let key: String?
+        let key: KeySearch.Finding
     }
 
     private static func run(_ input: [UInt8], _ dialect: Dialect) throws {
@@ -59,9 +59,8 @@ enum IngestFuzz {
             receivedAt: Self.receivedAt, address: policy.apply(to: "192.0.2.33"), userAgent: Self.browser,
             generator: SeededGenerator(seed: seed))
         var batch = IngestBatch()
-        let request = IngestBody(body, as: dialect)
-        let key = request.key
-        let reading = request.read(type: type, context, into: &batch)
+        let reading = IngestBody(body, as: dialect).read(type: type, context, into: &batch)
+        let key = KeySearch.find(in: body) { _ in true }
         return Outcome(reading: reading, events: batch.finish(), key: key)
     }
 
@@ -89,7 +88,21 @@ enum IngestFuzz {
         }
         let byteCountMax = 3 * body.count + 4096 * (taken + 1)
         try require(outcome.events.bytes.count <= byteCountMax, "\(outcome.events.bytes.count) bytes: \(shown(body))")
-        try require(outcome.key.map { !$0.isEmpty } ?? true, "an empty key")
+        try require(outcome.key != .known(""), "an empty key")
+        try Self.check(outcome.key, body)
+    }
+
+    /// The body's own key is found, whatever else is in the body.
+    private static func check(_ key: KeySearch.Finding, _ body: [UInt8]) throws {
+        // A name with escapes is no key's.
+        guard !body.contains(UInt8(ascii: "\\")), let request = ReferenceJSON(body), case .object = request else {
+            return
+        }
+        try require(key != .unreadable, "a good body is unreadable: \(shown(body))")
+        for name in ["writeKey", "api_key", "token"] {
+            guard let own = request[name]?.text, !own.isEmpty else { continue }
+            return try require(key == .known(own) || key == .several, "the key is \(key): \(shown(body))")
+        }
     }
 
     /// The events of a body that is JSON; `nil` for one that is none.

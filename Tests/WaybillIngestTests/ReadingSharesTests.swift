@@ -1,0 +1,61 @@
+import Testing
+import WaybillIngest
+import WaybillSystem
+
+@testable import WaybillDoor
+
+/// How much of the time for reading bodies an address has.
+@Suite struct ReadingSharesTests {
+    private static let (greedy, other) = (AddressGroup("10.0.0.1"), AddressGroup("10.0.0.2"))
+
+    private static func time(_ milliseconds: Int64) -> MonotonicTime {
+        MonotonicTime(nanoseconds: milliseconds * 1_000_000)
+    }
+
+    /// The time that bodies of ten milliseconds each get in ten seconds, if one comes each five milliseconds.
+    private static func spent(by sender: ReadingShares.Sender) -> Duration {
+        var shares = ReadingShares()
+        var spent = Duration.zero
+        for now in stride(from: Int64(0), to: 10_000, by: 5) where shares.hasTime(Self.greedy, at: Self.time(now)) {
+            shares.spend(.milliseconds(10), sender, Self.greedy, at: Self.time(now))
+            spent += .milliseconds(10)
+        }
+        return spent
+    }
+
+    @Test func `bodies of no known key have fifty milliseconds a second, those of known ones a thread`() {
+        #expect((Duration.milliseconds(500)...(.milliseconds(550))).contains(Self.spent(by: .stranger)))
+        #expect((Duration.seconds(10)...(.milliseconds(10_600))).contains(Self.spent(by: .keyHolder)))
+    }
+
+    @Test func `an address that has taken its time takes none of another's, and waits a second at most`() {
+        var shares = ReadingShares()
+        shares.spend(.seconds(60), .stranger, Self.greedy, at: Self.time(0))
+        #expect(!shares.hasTime(Self.greedy, at: Self.time(999)))
+        #expect(shares.hasTime(Self.other, at: Self.time(0)))
+        #expect(shares.hasTime(Self.greedy, at: Self.time(1001)))
+    }
+
+    @Test func `addresses that have all their time again are forgotten`() {
+        var shares = ReadingShares()
+        for number in 0..<10_000 {
+            let address = AddressGroup("10.1.\(number / 250).\(number % 250)")
+            shares.spend(.microseconds(100), .keyHolder, address, at: Self.time(Int64(number)))
+        }
+        #expect(shares.count <= 1025)
+    }
+
+    @Test func `connections are clipped to the files that the process may open, and each address has its part`() {
+        var configuration = DoorConfiguration(
+            listen: NetworkAddress(host: "127.0.0.1", port: 1), spool: "/s", quarantine: "/q")
+        let own = configuration.ownFileCount
+        #expect(
+            configuration.places(fileCountMax: 65_536) == DoorPlaces.Limits(countMax: 20_000, shareCountMax: 5_000))
+        #expect(
+            configuration.places(fileCountMax: own + 1000) == DoorPlaces.Limits(countMax: 1000, shareCountMax: 250))
+        #expect(configuration.places(fileCountMax: 100) == DoorPlaces.Limits(countMax: 25, shareCountMax: 6))
+        configuration.connectionCountMax = 3
+        configuration.shareConnectionCountMax = 1
+        #expect(configuration.places(fileCountMax: 1024) == DoorPlaces.Limits(countMax: 3, shareCountMax: 1))
+    }
+}
