@@ -456,9 +456,10 @@ let package = Package(
         tests(
             "WaybillFuzzTests", path: "Tools/Fuzzing/Sources/Targets",
             [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillIngest", "WaybillInspect",
-                "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
-                "WaybillSystem", "WaybillTail", "WaybillTestSupport", "WaybillEvent",
+                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillSpool", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillTestSupport",
+                "WaybillYAML",
             ]),
     ]
 )

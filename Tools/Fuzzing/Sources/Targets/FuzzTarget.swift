@@ -4,34 +4,64 @@
 /// `Tools/Fuzzing/Corpus` and seeded mutations of them.
 struct FuzzTarget: Sendable {
     let name: String
-    /// Longer inputs say nothing new.
+    /// The longest input of a test run; of libFuzzer's, too, where bytes are decisions.
     let byteCountMax: Int
+    let shape: InputShape
+    /// What an input may cost under libFuzzer, which counts it.
+    let bound: CostBound
     /// Throws ``Violation`` where something does not hold.
     let run: @Sendable (_ input: [UInt8]) throws -> Void
 
+    init(
+        _ name: String, _ byteCountMax: Int, _ shape: InputShape,
+        _ run: @escaping @Sendable (_ input: [UInt8]) throws -> Void, costs bound: CostBound = CostBound()
+    ) {
+        self.name = name
+        self.byteCountMax = byteCountMax
+        self.shape = shape
+        self.bound = bound
+        self.run = run
+    }
+
     static let all = [
-        FuzzTarget(name: "message", byteCountMax: 5000, run: MessageFuzz.run),
-        FuzzTarget(name: "handshake", byteCountMax: 1000, run: HandshakeFuzz.run),
-        FuzzTarget(name: "receiver-session", byteCountMax: 300, run: ReceiverSessionFuzz.run),
-        FuzzTarget(name: "sender-session", byteCountMax: 300, run: SenderSessionFuzz.run),
-        FuzzTarget(name: "sessions", byteCountMax: 400, run: SessionPairFuzz.run),
-        FuzzTarget(name: "json", byteCountMax: 1000, run: JSONFuzz.run),
-        FuzzTarget(name: "inflate", byteCountMax: 2000, run: InflateFuzz.run),
-        FuzzTarget(name: "journal", byteCountMax: 300, run: JournalFuzz.run),
-        FuzzTarget(name: "state", byteCountMax: 300, run: StateFuzz.run),
-        FuzzTarget(name: "names", byteCountMax: 600, run: NameFuzz.run),
-        FuzzTarget(name: "archive-index", byteCountMax: 1500, run: ArchiveIndexFuzz.run),
-        FuzzTarget(name: "time-zone", byteCountMax: 3000, run: TimeZoneFuzz.run),
-        FuzzTarget(name: "glob", byteCountMax: 100, run: GlobFuzz.run),
-        FuzzTarget(name: "export", byteCountMax: 2500, run: ExportFuzz.run),
-        FuzzTarget(name: "export-files", byteCountMax: 300, run: ExportFilesFuzz.run),
-        FuzzTarget(name: "export-texts", byteCountMax: 1000, run: ExportTextsFuzz.run),
-        FuzzTarget(name: "ingest-segment", byteCountMax: 2500, run: IngestFuzz.segment),
-        FuzzTarget(name: "ingest-posthog", byteCountMax: 2500, run: IngestFuzz.posthog),
-        FuzzTarget(name: "ingest-amplitude", byteCountMax: 2500, run: IngestFuzz.amplitude),
-        FuzzTarget(name: "ingest-native", byteCountMax: 2500, run: IngestFuzz.native),
-        FuzzTarget(name: "ingest-pixel", byteCountMax: 600, run: IngestFuzz.pixel),
+        FuzzTarget("message", 5000, .messages, MessageFuzz.run),
+        FuzzTarget("handshake", 1000, .messages, HandshakeFuzz.run),
+        FuzzTarget("receiver-session", 300, .decisions, ReceiverSessionFuzz.run),
+        FuzzTarget("sender-session", 300, .decisions, SenderSessionFuzz.run),
+        FuzzTarget("sessions", 400, .decisions, SessionPairFuzz.run),
+        FuzzTarget("json", 1000, .json, JSONFuzz.run),
+        FuzzTarget("yaml", 600, .yaml, YAMLFuzz.run),
+        FuzzTarget("http", 1500, .http, HTTPFuzz.run),
+        FuzzTarget("inflate", 2000, .decisions, InflateFuzz.run),
+        FuzzTarget("journal", 300, .decisions, JournalFuzz.run),
+        FuzzTarget("journal-bytes", 2000, .messages, JournalFuzz.readAnything),
+        FuzzTarget("state", 300, .decisions, StateFuzz.run),
+        FuzzTarget("names", 600, .lines, NameFuzz.run),
+        FuzzTarget("archive-index", 1500, .messages, ArchiveIndexFuzz.run),
+        FuzzTarget("time-zone", 3000, .decisions, TimeZoneFuzz.run),
+        FuzzTarget("glob", 100, .decisions, GlobFuzz.run),
+        FuzzTarget("export", 2500, .lines, ExportFuzz.run),
+        FuzzTarget("export-files", 300, .decisions, ExportFilesFuzz.run),
+        FuzzTarget("export-texts", 1000, .json, ExportTextsFuzz.run),
+        FuzzTarget("manifest", 1500, .json, ManifestFuzz.run),
+        FuzzTarget("store-answer", 2000, .xml, StoreAnswerFuzz.run),
+        FuzzTarget("provider-answer", 1500, .json, ProviderAnswerFuzz.run),
+        FuzzTarget("ingest-segment", 2500, .lines, IngestFuzz.segment),
+        FuzzTarget("ingest-posthog", 2500, .lines, IngestFuzz.posthog),
+        FuzzTarget("ingest-amplitude", 2500, .lines, IngestFuzz.amplitude),
+        FuzzTarget("ingest-native", 2500, .lines, IngestFuzz.native),
+        FuzzTarget("ingest-pixel", 600, .lines, IngestFuzz.pixel),
     ]
+}
+
+/// What reading an input may cost, linear in its bytes: the target's own judging is part of it.
+struct CostBound: Sendable {
+    /// Comparisons, allocations and allocated bytes.
+    var steps = 20_000_000
+    var stepsPerByte = 5_000
+    /// Bytes that are allocated at one time.
+    var heldByteCount = 32 << 20
+    var heldByteCountPerByte = 500
 }
 
 /// Takes an input apart into decisions; behind its end there are only zeros.

@@ -55,6 +55,31 @@ enum JournalFuzz {
         try Self.judge(disk, written, isIntact: after == before, segmentByteCountMax: segmentByteCountMax)
     }
 
+    /// Any bytes as a segment, alone or behind a group that was written: they are read to their end or to what is broken,
+    /// and the journal continues after it.
+    ///
+    /// The first byte of an input chooses between the two.
+    @Sendable static func readAnything(_ input: [UInt8]) throws {
+        let disk = FaultyFiles()
+        try disk.createDirectories(Self.directory)
+        var written = Written()
+        if (input.first ?? 0) & 1 == 1 {
+            var decisions = FuzzInput([0, 1, 2])
+            var journal = try Journal(directory: Self.directory, files: disk)
+            try Self.commitGroup(&journal, &written, &decisions)
+        }
+        let path = JournalPath.segment(JournalPosition(0), in: Self.directory)
+        disk.place(path, (disk.bytes(of: path) ?? []) + input.dropFirst())
+        var journal = try Journal(directory: Self.directory, files: disk)
+        let (batches, _) = try Self.read(disk, upTo: journal.end)
+        try require(batches.count <= input.count + 1, "\(batches.count) batches from \(input.count) bytes")
+        for (last, next) in zip(batches, batches.dropFirst()) {
+            try require(last.position < next.position, "a batch at \(next.position) after \(last.position)")
+        }
+        try require(batches.starts(with: written.batches), "what was written is lost: \(batches)")
+        try Self.judgeGoingOn(&journal, disk, batches, written)
+    }
+
     // MARK: Writing
 
     private static func commitGroup(
@@ -263,7 +288,7 @@ enum JournalFuzz {
                     position: record.position.rawValue, id: record.description.id.text,
                     offset: record.header.offset.rawValue, rawByteCount: record.header.rawByteCount,
                     payload: Array(record.payload), receivedAt: record.receivedAt.milliseconds))
-            try require(batches.count < 1000, "a reader without end")
+            try require(batches.count < 1 << 20, "a reader without end")
         }
         return (batches, reader.takeDamages())
     }
