@@ -20,6 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "Documentation").glob("*.md"))]
 README_LINE_COUNT_MAX = 150
 # Marks where the output of a command begins.
+# What a command that takes seconds says meanwhile.
+PROGRESS = re.compile(r"^waybill: \w+: \d+ %, .* left\n", re.MULTILINE)
 MARK = "\x01"
 # The ports in the pages, which may be taken on the machine that tests.
 PORTS = ("4390", "4380")
@@ -93,6 +95,7 @@ class PageTests(unittest.TestCase):
     def check_commands(self, page, ports, status, printed):
         for (command, expected), output in zip(commands(page), printed):
             expected = moved(expected, ports)
+            output = PROGRESS.sub("", output)
             if not pattern(expected).fullmatch(output):
                 self.assertEqual(output, expected, f"is printed by: {command}")
         self.assertEqual(status, 0, f"{page.name}: the last command that ran, of {len(printed)}, failed")

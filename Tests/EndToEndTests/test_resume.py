@@ -122,9 +122,9 @@ class CutTests(ResumeTest):
                 self.ledger.add(lines)
             offsets[name] = Offsets(rule)
             proxy = self.proxy(offsets[name])
-            agents[name] = self.start_agent(f"cut-{index}", [proxy.address], spool, "--once", "--patience", "40")
+            agents[name] = self.start_agent(f"cut-{index}", [proxy.address], spool, "--once", "--patience", "600")
         for name, agent in agents.items():
-            self.assertEqual(agent.wait(60), 0, f"{name}: {agent.log()[-800:]}")
+            self.assertEqual(agent.wait(900), 0, f"{name}: {agent.log()[-800:]}")
             self.assertEqual(offsets[name].wrong, [], name)
         self.assertEqual([name for name, rule in CUTS.items() if not rule.cut_count], [], "these cut nothing")
         self.assert_stored(receiver)
