@@ -68,7 +68,7 @@ package final class Place: Sendable {
 
     package func dispatcher(
         port: Int? = nil, mode: Dispatcher.Mode = .manual, security: Dispatcher.Security = .plain,
-        patience: Duration = .seconds(600), finished: (@Sendable (DispatchResult) -> Void)? = nil
+        patience: Duration = .seconds(86_400), finished: (@Sendable (DispatchResult) -> Void)? = nil
     ) throws -> Dispatcher {
         var configuration = Dispatcher.Configuration(
             spool: self.spool, receivers: ["127.0.0.1:\(port ?? self.port)"], mode: mode, security: security)

@@ -33,7 +33,7 @@ import WaybillTLS
             var configuration = Dispatcher.Configuration(
                 spool: self.place.spool, receivers: [url ?? self.url], mode: .manual, security: security,
                 token: DoorTests.token)
-            configuration.patience = .seconds(600)
+            configuration.patience = .seconds(86_400)
             return configuration
         }
     }

@@ -286,7 +286,9 @@ func `a damaged install file is set aside and the start goes on`(text: String) t
         }
         client.track("short")
     }
-    #expect(client.members("name") == [String](repeating: "\"short\"", count: 61))
+    let names = client.members("name")
+    #expect(names.count { $0 == "\"short\"" } == 61)
+    #expect(!names.contains("\"grows\""))
 }
 
 @Test func `an event may be tracked while another is being encoded`() throws {
