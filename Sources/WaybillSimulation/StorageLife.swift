@@ -216,7 +216,7 @@ package struct StorageLife: ~Copyable {
         _ archive: inout ArchiveProjection<FaultyFiles>
     ) throws(FileSystemError) -> JournalPosition {
         let recovery = try archive.recover()
-        self.trace?.note("recovered at \(recovery.position); \(recovery.report)")
+        self.trace?.note("recovered at \(recovery.position)\(recovery.report.isEmpty ? "" : "; ")\(recovery.report)")
         return recovery.position
     }
 

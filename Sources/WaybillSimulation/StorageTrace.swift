@@ -1,4 +1,5 @@
-internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTestSupport
 
 /// Prints a life of a disk: its steps, and what each of them left in archive, quarantine and checkpoints.
 ///

@@ -17,8 +17,8 @@ import WaybillSimulation
         #expect(seed != nil, "\(bug.rawValue)")
     }
 
-    /// In 770300190 a process died in the middle of a seal, and the next one while it rewrote the archive's checkpoint; then a
-    /// person was erased.
+    /// 770300190: an erasure that did not recover the archive first, after a process had died in the middle of a seal, and the
+    /// next one while it rewrote the checkpoint, left a person's lines in the sealed file.
     @Test(arguments: [770_300_190])
     func `a life that once broke a promise keeps it`(seed: UInt64) {
         #expect(StorageLife.run(seed: seed) == nil)
