@@ -79,7 +79,8 @@ enum HTTPFuzz {
         // A pixel's text is made of its query, whose bytes may each become an escape of six.
         let limit = max(byteCountMax, request.body.count, dialect == .pixel ? 8 * query.utf8.count : query.utf8.count)
         try require(text.count <= limit + 256, "\(text.count) bytes of a body of \(request.body.count)")
-        _ = IngestBody(text, as: dialect).key
+        _ = IngestBody(text, as: dialect)
+        _ = KeySearch.find(in: text) { _ in true }
     }
 
     // MARK: Heads
