@@ -83,9 +83,9 @@ extension DoorConfiguration {
     /// - Parameter fileCountMax: how many files the process may have open.
     func places(fileCountMax: Int) -> DoorPlaces.Limits {
         let countMax = min(self.connectionCountMax, max(fileCountMax / 4, fileCountMax - self.ownFileCount))
-        // An address keeps its part of fewer ones.
-        let share = self.shareConnectionCountMax * countMax / self.connectionCountMax
-        return DoorPlaces.Limits(countMax: countMax, shareCountMax: max(1, share))
+        // An address keeps its part of fewer ones, rounded up.
+        let share = self.shareConnectionCountMax * countMax + self.connectionCountMax - 1
+        return DoorPlaces.Limits(countMax: countMax, shareCountMax: share / self.connectionCountMax)
     }
 }
 

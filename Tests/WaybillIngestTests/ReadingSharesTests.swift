@@ -53,7 +53,11 @@ import WaybillSystem
             configuration.places(fileCountMax: 65_536) == DoorPlaces.Limits(countMax: 20_000, shareCountMax: 5_000))
         #expect(
             configuration.places(fileCountMax: own + 1000) == DoorPlaces.Limits(countMax: 1000, shareCountMax: 250))
-        #expect(configuration.places(fileCountMax: 100) == DoorPlaces.Limits(countMax: 25, shareCountMax: 6))
+        #expect(configuration.places(fileCountMax: 100) == DoorPlaces.Limits(countMax: 25, shareCountMax: 7))
+        // A small part is not rounded away.
+        configuration.shareConnectionCountMax = 3
+        #expect(
+            configuration.places(fileCountMax: 20_000) == DoorPlaces.Limits(countMax: 20_000 - own, shareCountMax: 3))
         configuration.connectionCountMax = 3
         configuration.shareConnectionCountMax = 1
         #expect(configuration.places(fileCountMax: 1024) == DoorPlaces.Limits(countMax: 3, shareCountMax: 1))
