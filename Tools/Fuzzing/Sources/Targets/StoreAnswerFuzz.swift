@@ -100,7 +100,7 @@ enum StoreAnswerFuzz {
         return element
     }
 
-    /// Writes text with every escape that there is, and what stands between for nobody.
+    /// Writes text with every kind of escape, and with comments and instructions in between.
     private static func write(_ element: XMLElement, to text: inout [UInt8]) {
         text += Array("<\(element.name) a=\"<'>\" b='\"'>".utf8)
         for scalar in element.text.unicodeScalars {
