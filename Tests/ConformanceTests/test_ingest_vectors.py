@@ -53,7 +53,7 @@ class IngestVectorTests(unittest.TestCase):
                                    "bad-member", "too-long"})
         remarks = {remark.split()[1] for row in rows for remark in row.get("remarks", [])}
         self.assertEqual(remarks, {"bad-time", "bad-traits"})
-        self.assertEqual({row.get("refused") for row in rows}, {None, "malformed", "encoding"})
+        self.assertEqual({row.get("refused") for row in rows}, {None, "malformed", "encoding", "inflation", "several-keys"})
         members = {name for row in rows for line in row.get("lines", []) for name in json.loads(line)}
         self.assertLessEqual({"ts_client", "traits_once", "traits_add", "providers", "overrides", "session", "user_agent"}, members)
 
