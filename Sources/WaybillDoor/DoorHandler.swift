@@ -393,13 +393,12 @@ final class DoorHandler: ChannelInboundHandler {
             }
             let text = counts.text(for: dialect, reading.request.events)
             self.write(200, text, head, context, standing: reading.standing)
-        case .full, .failed:
+        case .full, .failed, .share:
             self.door.telemetry.answered(dialect, status: 503, took: nil)
             let text = reading.request.events.laterText("nothing was stored; send it again", for: dialect)
-            self.write(503, text, head, context, [("Retry-After", "5")], standing: reading.standing)
-        case .share:
-            self.door.telemetry.answered(dialect, status: 503, took: nil)
-            let text = reading.request.events.laterText("nothing was stored; send it again", for: dialect)
+            guard outcome == .share else {
+                return self.write(503, text, head, context, [("Retry-After", "5")], standing: reading.standing)
+            }
             self.refuse(.disk, head, context, text: text, standing: reading.standing)
         }
     }

@@ -1,9 +1,3 @@
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Darwin)
-    internal import Darwin
-#endif
-
 internal import WaybillIngest
 internal import WaybillSystem
 
@@ -18,7 +12,8 @@ final class DoorSettings: Sendable {
     init(_ configuration: DoorConfiguration, after former: DoorSettings? = nil, now: MonotonicTime) {
         self.configuration = configuration
         self.places = configuration.places(
-            fileCountMax: OpenFiles.raise(to: configuration.connectionCountMax + configuration.ownFileCount))
+            fileCountMax: ProcessLimits.raiseOpenFileCount(
+                to: configuration.connectionCountMax + configuration.ownFileCount))
         self.standings = Dictionary(
             configuration.keys.map { key in
                 let name = key.source.key
@@ -86,22 +81,5 @@ extension DoorConfiguration {
         // An address keeps its part of fewer ones, rounded up.
         let share = self.shareConnectionCountMax * countMax + self.connectionCountMax - 1
         return DoorPlaces.Limits(countMax: countMax, shareCountMax: share / self.connectionCountMax)
-    }
-}
-
-/// How many files this process may have open.
-enum OpenFiles {
-    /// Raises the limit as far as the system lets it.
-    ///
-    /// - Returns: what it is now.
-    static func raise(to count: Int) -> Int {
-        _ = ProcessLimits.projectionFileCount(ofOpenFiles: count, needed: count)
-        var limit = rlimit()
-        #if canImport(Glibc)
-            let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
-        #else
-            let resource = RLIMIT_NOFILE
-        #endif
-        return getrlimit(resource, &limit) == 0 ? Int(clamping: limit.rlim_cur) : 256
     }
 }

@@ -26,7 +26,7 @@ package enum ProcessLimits {
     /// Raises the limit as far as possible without privileges.
     ///
     /// - Returns: how many files may be open now.
-    private static func raiseOpenFileCount(to wanted: Int) -> Int {
+    package static func raiseOpenFileCount(to wanted: Int) -> Int {
         var limit = rlimit()
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

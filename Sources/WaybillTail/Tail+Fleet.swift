@@ -86,10 +86,11 @@ extension Tail {
 
     /// Remembers that the present receiver has said what its fleet has, once it has of everything.
     mutating func settleIfSaid() {
-        guard self.isInFleet else { return }
-        let current = self.receivers.current
+        guard self.isInFleet, self.rememberedFleet.unsaid.isEmpty, let current = self.receivers.current,
+            self.receivers[current]?.isOfFleet == false
+        else { return }
         let isUnfound = self.unfoundBeforeFleet.contains { $0.held.contains { $0.receiver == current } }
-        if self.rememberedFleet.unsaid.isEmpty, !isUnfound { self.receivers.settle(ofFleet: true) }
+        if !isUnfound { self.receivers.settle(ofFleet: true) }
     }
 
     /// Entries of the registry whose files were not found again since the start, and of which no fleet has said anything.
