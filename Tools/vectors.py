@@ -178,6 +178,12 @@ def good():
           end=5000)
     plain("at some bytes after bytes that were given up", f"AT 1 4103 7 {proof} 5000", number=1, offset=4103, count=7,
           digest=proof, end=5000)
+    plain("at some bytes after skipped ones", f"AT 1 4103 512 {proof} 5000 6", number=1, offset=4103, count=512,
+          digest=proof, end=5000, skipped=6)
+    plain("at after skipped bytes alone", "AT 1 4096 0 - 5000 4096", number=1, offset=4096, count=0, digest=None,
+          end=5000, skipped=4096)
+    plain("at the largest offset after skipped bytes alone", f"AT {MAX} {MAX} 512 {'f' * 32} {MAX} {MAX}", number=MAX,
+          offset=MAX, count=512, digest="f" * 32, end=MAX, skipped=MAX)
     plain("batch", "BATCH 1 0 16 2 24 af4ef970", number=1, offset=0, raw=16, lines=2, wire=24, crc=0xaf4ef970)
     plain("batch of one byte", "BATCH 1 0 1 1 9 00000000", number=1, offset=0, raw=1, lines=1, wire=9, crc=0)
     plain("batch of line ends alone", "BATCH 9 5 3 3 11 ffffffff", number=9, offset=5, raw=3, lines=3, wire=11,
@@ -213,6 +219,10 @@ def good():
     plain("seal of an empty stream", "SEAL 1 0", number=1, offset=0)
     plain("sealed", f"SEALED 1 16 {proof} 90201", number=1, count=16, digest=proof, end=90201)
     plain("sealed, an empty stream", "SEALED 1 0 - 90201", number=1, count=0, digest=None, end=90201)
+    plain("sealed with skipped bytes", f"SEALED 1 16 {proof} 90201 6", number=1, count=16, digest=proof, end=90201,
+          skipped=6)
+    plain("sealed with the most skipped bytes", f"SEALED 1 0 - 0 {MAX}", number=1, count=0, digest=None, end=0,
+          skipped=MAX)
     plain("stored", "STORED 1 266240", number=1, offset=266240)
     plain("stored nothing", "STORED 7 0", number=7, offset=0)
     counts = [{"stream": ID, "reason": "not-json", "count": 12}, {"stream": "b", "reason": "not-allowed", "count": MAX}]
@@ -337,7 +347,8 @@ def bad():
         "AT alone": "AT", "AT without an offset": "AT 1", "AT with an empty offset": "AT 1 ",
         "AT without a proof": "AT 1 5", "AT without a digest": "AT 1 0 0", "AT without an end": "AT 1 0 0 -",
         "AT with two spaces": "AT  1 0 0 - 0", "AT with two spaces later": "AT 1  0 0 - 0",
-        "AT with a space at its end": "AT 1 0 0 - 0 ", "AT with a field too many": "AT 1 0 0 - 0 0",
+        "AT with a space at its end": "AT 1 0 0 - 0 ", "AT with a field too many": "AT 1 5 0 - 0 5 0",
+        "AT with a space behind what was skipped": "AT 1 5 0 - 0 5 ", "AT with two spaces before it": "AT 1 5 0 - 0  5",
         "ACK without an offset": "ACK 1", "ACK without an end": "ACK 1 2", "ACK with a field too many": "ACK 1 2 3 4",
         "BATCH alone": "BATCH", "BATCH without a checksum": batch[:-1], "BATCH with a space at its end":
         batch + "af4ef970 ", "BATCH with a field too many": batch + "af4ef970 1", "NAK without a code": "NAK 1 0",
@@ -346,7 +357,7 @@ def bad():
         "SKIP with a field too many": "SKIP 1 0 5 truncated - x", "SEAL without an offset": "SEAL 1",
         "SEAL with a field too many": "SEAL 1 2 3", "SEALED without a number": "SEALED",
         "SEALED without a proof": "SEALED 1", "SEALED without an end": "SEALED 1 0 -",
-        "SEALED with a field too many": "SEALED 1 0 - 2 3", "STORED without an offset": "STORED 1",
+        "SEALED with a field too many": "SEALED 1 0 - 2 3 4", "STORED without an offset": "STORED 1",
         "STORED with a field too many": "STORED 1 2 3", "PING without a number": "PING", "PING with a field too many":
         "PING 1 2", "PONG without a number": "PONG", "WAIT without a time": "WAIT", "MOVE without an object": "MOVE",
         "BYE with a space": "BYE ", "BYE with a field": "BYE now", "ERR without a code": "ERR",
@@ -364,6 +375,10 @@ def bad():
         "a PING above 2^53 - 1": f"PING {MAX + 1}", "WAIT with a unit": "WAIT 5s",
         "an AT whose count is -": "AT 1 0 - - 0", "an AT whose count has a leading zero": f"AT 1 16 016 {digits} 0",
         "an AT whose end is negative": "AT 1 0 0 - -1", "an AT whose end is above 2^53 - 1": f"AT 1 0 0 - {MAX + 1}",
+        "an AT that skipped nothing": "AT 1 5 0 - 0 0", "an AT that skipped more than there is": "AT 1 5 0 - 0 6",
+        "an AT of nothing that skipped a byte": "AT 1 0 0 - 0 1", "an AT whose skipped bytes are -": "AT 1 5 0 - 0 -",
+        "an AT that skipped more than 2^53 - 1": f"AT 1 {MAX} 0 - 0 {MAX + 1}", "a SEALED that skipped nothing":
+        "SEALED 1 0 - 0 0", "a SEALED whose skipped bytes have a leading zero": "SEALED 1 0 - 0 05",
         "an ACK whose end is -": "ACK 1 0 -", "a SEALED whose end is a word": "SEALED 1 0 - end",
         "SKIP with letters": "SKIP 1 a 5 truncated -", "a SKIP of nothing": "SKIP 1 0 0 truncated -",
         "a SKIP beyond the largest offset": f"SKIP 1 {MAX} 1 truncated -",

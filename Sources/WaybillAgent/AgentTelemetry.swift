@@ -302,11 +302,13 @@ package struct AgentTelemetry: Sendable {
             self.logger.notice(
                 "the receiver holds other bytes under this id than the file has; the file gets the next id",
                 metadata: Self.difference(id, path, offset, byteCount))
-        case .segmentDisputed(let id, let path, let offset, let byteCount):
+        case .segmentDisputed(let id, let path, let offset, let byteCount, let skippedByteCount):
+            var metadata = Self.difference(id, path, offset, byteCount)
+            if skippedByteCount > 0 { metadata["skipped"] = "\(skippedByteCount)" }
             self.logger.error(
                 .segmentDisputed,
                 "the receiver does not prove that it holds this segment's bytes; it stays; see: waybill reship --help",
-                metadata: Self.difference(id, path, offset, byteCount))
+                metadata: metadata)
         case .segmentShortened(let id, let path, let offset, let byteCount):
             self.logger.warning(
                 .segmentShortened,

@@ -224,8 +224,9 @@ private struct DoorHeld {
         self.isSealed = json["sealed"]?.bool ?? false
         if let count = json["count"]?.count, let text = json["digest"]?.string {
             let digest = ProofDigest(text.utf8)
-            guard text == "-" || digest != nil else { return nil }
-            self.proof = StreamProof(byteCount: count, digest: digest, at: self.offset)
+            let skipped = UInt64(json["skipped"]?.count ?? 0)
+            guard text == "-" || digest != nil, skipped <= self.offset.rawValue else { return nil }
+            self.proof = StreamProof(byteCount: count, digest: digest, at: self.offset)?.skipping(skipped)
         } else {
             self.proof = nil
         }

@@ -105,7 +105,7 @@ struct StreamExchange {
             return .send
         }
         if held.offset == end, let endProof, endProof.byteCount == held.proof?.byteCount {
-            guard endProof == held.proof else { return self.refuse(.differs, Self.differing, held) }
+            guard endProof.digest == held.proof?.digest else { return self.refuse(.differs, Self.differing, held) }
             return self.finish(.success(.held(held, isRepeated: true)))
         }
         let cause =

@@ -143,6 +143,7 @@ struct HeldStream: Hashable, Sendable {
         if let proof {
             json.member("count", proof.byteCount)
             json.member("digest", proof.digest?.text ?? "-")
+            if proof.skippedByteCount > 0 { json.member("skipped", Int(proof.skippedByteCount)) }
         }
         if let end { json.member("end", Int(end)) }
         if let isSealed { json.member("sealed", isSealed) }

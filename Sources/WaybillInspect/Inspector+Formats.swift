@@ -69,11 +69,13 @@ extension Inspector {
         case .at(let number, let at, let proof, _):
             return item("at").with("number", Int(number.rawValue)).with("from", Int(at.rawValue))
                 .with("proved", proof.byteCount).with("proof", proof.digest?.text ?? "-")
+                .with("skipped", Int(proof.skippedByteCount))
         case .tail(let number, let bytes):
             return item("tail").with("number", Int(number.rawValue)).with("bytes", bytes.count)
         case .sealed(let number, let proof, _):
             return item("sealed").with("number", Int(number.rawValue))
                 .with("proved", proof.byteCount).with("proof", proof.digest?.text ?? "-")
+                .with("skipped", Int(proof.skippedByteCount))
         case .resting(let count, _): return item("resting").with("streams", Int(count))
         case .start(let start, let incarnation):
             return item("start").with("at", Int(start.position)).with("start", start.idText)

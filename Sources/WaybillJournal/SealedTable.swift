@@ -11,11 +11,11 @@ struct RestingCount: Hashable {
 
 /// The sealed streams that are in no head any more, so that heads stay short and no seal is forgotten.
 ///
-///     journal/sealed.table      records of 96 bytes, in the order of sealing
-///       key SP length SP proved SP digest SP crc LF
+///     journal/sealed.table      records of 113 bytes, in the order of sealing
+///       key SP length SP proved SP digest SP skipped SP crc LF
 ///
-/// `key` is the first 128 bits of SHA-256 over principal, LF and id; `length` has 16 digits, `proved` three; `digest` is
-/// 32 times `-` without a proof. Records are only ever appended. They count from the moment when a head has their number
+/// `key` is the first 128 bits of SHA-256 over principal, LF and id; `length` and `skipped` have 16 digits, `proved` three;
+/// `digest` is 32 times `-` without a proof. Records are only ever appended. They count from the moment when a head has their number
 /// and checksum; what follows them is the rest of an attempt.
 ///
 /// Memory: 10 to 20 bytes for each stream. A stream is looked up with one read.
@@ -26,7 +26,7 @@ struct SealedTable<Files: FileSystem>: ~Copyable {
         let proof: StreamProof
     }
 
-    private static var recordByteCount: Int { 96 }
+    private static var recordByteCount: Int { 113 }
     private static var keyByteCount: Int { 32 }
 
     private let path: String
@@ -150,6 +150,7 @@ struct SealedTable<Files: FileSystem>: ~Copyable {
         var text = self.key(of: standing.description.name)
         text += " \(self.digits(standing.durable.rawValue, 16)) ".utf8
         text += "\(self.digits(UInt64(standing.proof.byteCount), 3)) \(digest) ".utf8
+        text += "\(self.digits(standing.skippedByteCount, 16)) ".utf8
         let checksum = self.checksum(continuing: 0, text[...])
         return text + "\(Hexadecimal.text(checksum, digitCount: 8))\n".utf8
     }
@@ -165,10 +166,11 @@ struct SealedTable<Files: FileSystem>: ~Copyable {
         let checksum = self.checksum(continuing: 0, covered)
         guard line.suffix(9).elementsEqual("\(Hexadecimal.text(checksum, digitCount: 8))\n".utf8) else { return nil }
         let fields = covered.split(separator: 0x20)
-        guard fields.count == 4, let length = UInt64(String(decoding: fields[1], as: UTF8.self)),
+        guard fields.count == 5, let length = UInt64(String(decoding: fields[1], as: UTF8.self)),
             let byteCount = Int(String(decoding: fields[2], as: UTF8.self)),
-            let proof = StreamProof(byteCount: byteCount, digest: ProofDigest(fields[3]), at: StreamOffset(length))
+            let proof = StreamProof(byteCount: byteCount, digest: ProofDigest(fields[3]), at: StreamOffset(length)),
+            let skipped = UInt64(String(decoding: fields[4], as: UTF8.self))
         else { return nil }
-        return Record(key: Array(fields[0]), length: StreamOffset(length), proof: proof)
+        return Record(key: Array(fields[0]), length: StreamOffset(length), proof: proof.skipping(skipped))
     }
 }

@@ -47,8 +47,29 @@ package struct StreamStanding: Hashable, Sendable {
         }
     }
 
-    /// Moves the stream to another end; a sealed stream stays sealed.
+    /// How many bytes below ``durable`` were skipped, as far as that is known.
+    package var skippedByteCount: UInt64 {
+        switch self.extent {
+        case .open(let tail): tail.skippedByteCount
+        case .sealed(_, let proof): proof.skippedByteCount
+        }
+    }
+
+    /// Takes over what else is known to have been skipped.
+    mutating func countSkips(atLeast byteCount: UInt64) {
+        guard byteCount > self.skippedByteCount else { return }
+        switch self.extent {
+        case .open(var tail):
+            tail.countSkips(atLeast: byteCount)
+            self.extent = .open(tail)
+        case .sealed(let length, let proof): self.extent = .sealed(length, proof.skipping(byteCount))
+        }
+    }
+
+    /// Moves the stream to another end; a sealed stream stays sealed, and what was skipped stays skipped.
     mutating func move(to tail: StreamTail) {
+        var tail = tail
+        tail.countSkips(atLeast: self.skippedByteCount)
         switch self.extent {
         case .open: self.extent = .open(tail)
         case .sealed: self.extent = .sealed(tail.end, tail.proof(of: self.description.id))

@@ -27,6 +27,7 @@ struct StreamTable {
             } else if standing.isSealed {
                 self.streams[name]?.seal()
             }
+            self.streams[name]?.countSkips(atLeast: max(own.skippedByteCount, standing.skippedByteCount))
             guard self.unverified.contains(name), !previous.unverified.contains(name) else { continue }
             self.streams[name]?.describe(standing.description)
             self.unverified.remove(name)
@@ -77,15 +78,30 @@ struct TableBuilder {
 
         mutating func add(_ payload: Payload) {
             // Records between them are damaged: what precedes the batch is unknown.
-            if payload.header.offset != self.end { self.move(to: StreamTail(unknownBelow: payload.header.offset)) }
+            if payload.header.offset != self.end { self.move(toUnknownBelow: payload.header.offset) }
             self.payloads.append(payload)
             self.end = payload.header.end
             while let second = self.payloads.dropFirst().first,
                 self.end.rawValue - second.header.offset.rawValue >= UInt64(StreamProof.byteCountMax)
             {
                 self.payloads.removeFirst()
-                self.tail = StreamTail(unknownBelow: second.header.offset)
+                self.tail = self.tail(unknownBelow: second.header.offset)
             }
+        }
+
+        /// What was skipped is known, also without the bytes.
+        private func tail(unknownBelow offset: StreamOffset) -> StreamTail {
+            StreamTail(unknownBelow: offset, skippedByteCount: self.tail.skippedByteCount)
+        }
+
+        mutating func move(toUnknownBelow offset: StreamOffset) {
+            self.move(to: self.tail(unknownBelow: offset))
+        }
+
+        mutating func skip(_ range: SkippedRange) {
+            var tail = self.tail(unknownBelow: range.offset)
+            tail.skip(range)
+            self.move(to: tail)
         }
     }
 
@@ -131,20 +147,17 @@ struct TableBuilder {
             self.unverified.remove(description.name)
         case .at(let number, let offset, let proof, _):
             self.change(number) { record in
-                record.move(to: StreamTail(unknownBelow: offset))
+                record.move(to: StreamTail(unknownBelow: offset, skippedByteCount: proof.skippedByteCount))
                 record.proof = proof
             }
         case .tail(let number, let bytes):
             self.change(number) { record in
-                guard let tail = StreamTail(end: record.end, bytes: bytes) else { return }
+                let skipped = record.tail.skippedByteCount
+                guard let tail = StreamTail(end: record.end, bytes: bytes, skippedByteCount: skipped) else { return }
                 record.move(to: tail)
             }
         case .skip(let number, let range):
-            self.change(number) { record in
-                var tail = StreamTail(unknownBelow: range.offset)
-                tail.skip(range)
-                record.move(to: tail)
-            }
+            self.change(number) { $0.skip(range) }
         case .sealed(let number, _, _), .seal(let number, _):
             self.change(number) { $0.isSealed = true }
             if let name = self.names[number] { self.sealedOrder.append(name) }
@@ -220,7 +233,7 @@ private struct TailReader<Files: FileSystem>: ~Copyable {
         if isWhole {
             self.raw.withUnsafeBytes { tail.append($0) }
         } else {
-            tail = StreamTail(unknownBelow: header.end)
+            tail = StreamTail(unknownBelow: header.end, skippedByteCount: tail.skippedByteCount)
         }
     }
 

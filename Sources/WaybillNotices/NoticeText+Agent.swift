@@ -158,7 +158,7 @@ extension NoticeText {
         .segmentDisputed: NoticeText(
             "The receiver does not prove that it holds a segment", of: ["stream"],
             cause:
-                "The receiver says that it holds the segment, and cannot prove it: it may be a false receiver, or hold other bytes.",
+                "The receiver says that it holds the segment, and cannot prove it: it may be a false receiver, hold other bytes, or lack `skipped` bytes that another agent with the same credential skipped.",
             effect: "The segment stays on disk.",
             remedy: "If the receiver is the right one, run waybill reship on the file."),
         .notReshipped: NoticeText(

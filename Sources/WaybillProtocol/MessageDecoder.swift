@@ -34,10 +34,10 @@ extension Message {
         case "SKIP": self = try fields.skip()
         case "SEAL": self = .seal(try fields.stream(), length: try fields.offset())
         case "SEALED":
+            let stream = try fields.stream()
             // The length is the one of the SEAL or the AT before it.
-            self = .sealed(
-                try fields.stream(), try fields.proof(at: StreamOffset(LineProtocol.integerMax)),
-                end: try fields.integer())
+            let (proof, end) = try fields.proof(at: StreamOffset(LineProtocol.integerMax))
+            self = .sealed(stream, proof, end: end)
         case "STORED": self = .stored(try fields.stream(), try fields.offset())
         case "NOTE": self = .note(try Self.quarantineCounts(json: fields.rest(fieldCount: 2)))
         case "PING": self = .ping(try fields.integer())
@@ -150,10 +150,12 @@ private struct MessageFields {
     mutating func at() throws(WireError) -> Message {
         let stream = try self.stream()
         let offset = try self.offset()
-        return .at(stream, offset, try self.proof(at: offset), end: try self.integer())
+        let (proof, end) = try self.proof(at: offset)
+        return .at(stream, offset, proof, end: end)
     }
 
-    mutating func proof(at offset: StreamOffset) throws(WireError) -> StreamProof {
+    /// A proof and the fields after it.
+    mutating func proof(at offset: StreamOffset) throws(WireError) -> (StreamProof, end: UInt64) {
         let byteCount = try self.byteCount()
         let text = try self.next()
         var digest: ProofDigest?
@@ -162,7 +164,13 @@ private struct MessageFields {
             guard digest != nil else { throw .badProof }
         }
         guard let proof = StreamProof(byteCount: byteCount, digest: digest, at: offset) else { throw .badProof }
-        return proof
+        let end = try self.integer()
+        guard self.position <= self.line.count else { return (proof, end) }
+        let skipped = try self.integer()
+        guard (1...max(1, offset.rawValue)).contains(skipped), offset > StreamOffset(0) else {
+            throw .badInteger(field: self.count)
+        }
+        return (proof.skipping(skipped), end)
     }
 
     mutating func start() throws(WireError) -> Message {

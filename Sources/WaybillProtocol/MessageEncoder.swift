@@ -11,7 +11,7 @@ extension Message {
         case .open(let stream, let description, let claim):
             "OPEN \(stream.rawValue) \(description.json(with: claim))"
         case .at(let stream, let offset, let proof, let end):
-            "AT \(stream.rawValue) \(offset.rawValue) \(proof.text) \(end)"
+            "AT \(stream.rawValue) \(offset.rawValue) \(proof.text(end))"
         case .batch(let header): header.text
         case .ack(let stream, let offset, let end): "ACK \(stream.rawValue) \(offset.rawValue) \(end)"
         case .nak(let stream, let offset, let code, let text):
@@ -20,7 +20,7 @@ extension Message {
             "SKIP \(stream.rawValue) \(range.offset.rawValue) \(range.byteCount) \(range.reason.rawValue) "
                 + (range.tail.map { Base64.text($0) } ?? "-")
         case .seal(let stream, let length): "SEAL \(stream.rawValue) \(length.rawValue)"
-        case .sealed(let stream, let proof, let end): "SEALED \(stream.rawValue) \(proof.text) \(end)"
+        case .sealed(let stream, let proof, let end): "SEALED \(stream.rawValue) \(proof.text(end))"
         case .stored(let stream, let offset): "STORED \(stream.rawValue) \(offset.rawValue)"
         case .note(let counts): QuarantineCount.note(counts)
         case .ping(let number): "PING \(number)"
@@ -40,7 +40,11 @@ extension Message {
 }
 
 extension StreamProof {
-    fileprivate var text: String { "\(self.byteCount) \(self.digest?.text ?? "-")" }
+    /// The fields of `AT` and `SEALED` from the proof on; `end` is the end of the journal.
+    fileprivate func text(_ end: UInt64) -> String {
+        let skipped = self.skippedByteCount > 0 ? " \(self.skippedByteCount)" : ""
+        return "\(self.byteCount) \(self.digest?.text ?? "-") \(end)\(skipped)"
+    }
 }
 
 extension QuarantineCount {

@@ -40,6 +40,8 @@ package struct StreamProof: Hashable, Sendable {
     package let byteCount: Int
     /// `nil` when it covers no bytes: the stream is empty, or the agent gave up all the bytes before the offset.
     package let digest: ProofDigest?
+    /// How many bytes below the offset the receiver never got, because they were skipped (``SkippedRange/isNeverGot``).
+    package private(set) var skippedByteCount: UInt64 = 0
 
     /// The proof of a stream of which the receiver has no bytes.
     package static let empty = StreamProof(byteCount: 0, digest: nil)
@@ -56,6 +58,18 @@ package struct StreamProof: Hashable, Sendable {
     private init(byteCount: Int, digest: ProofDigest?) {
         self.byteCount = byteCount
         self.digest = digest
+    }
+
+    /// The same proof of a stream with so many skipped bytes.
+    package func skipping(_ byteCount: UInt64) -> StreamProof {
+        var proof = self
+        proof.skippedByteCount = byteCount
+        return proof
+    }
+
+    /// Whether both cover the same bytes, however many were skipped below them.
+    package func coversSame(as other: StreamProof) -> Bool {
+        self.byteCount == other.byteCount && self.digest == other.digest
     }
 
     /// The proof for the bytes directly below `offset`.
@@ -81,24 +95,32 @@ package struct StreamTail: Hashable, Sendable {
     package private(set) var end: StreamOffset
     /// The last bytes below ``end``: ``StreamProof/byteCount(at:)`` of them, fewer after bytes were given up.
     package private(set) var bytes: [UInt8]
+    /// How many bytes below ``end`` were skipped and never got (``SkippedRange/isNeverGot``).
+    package private(set) var skippedByteCount: UInt64
 
     /// The tail of an empty stream.
     package init() {
-        self.end = StreamOffset(0)
-        self.bytes = []
+        self.init(unknownBelow: StreamOffset(0))
     }
 
     /// A tail as it was stored; `nil` when it has more bytes than its offset allows.
-    package init?(end: StreamOffset, bytes: [UInt8]) {
+    package init?(end: StreamOffset, bytes: [UInt8], skippedByteCount: UInt64 = 0) {
         guard bytes.count <= StreamProof.byteCount(at: end) else { return nil }
         self.end = end
         self.bytes = bytes
+        self.skippedByteCount = min(skippedByteCount, end.rawValue)
     }
 
     /// The tail of a stream whose bytes below `offset` are unknown.
-    package init(unknownBelow offset: StreamOffset) {
+    package init(unknownBelow offset: StreamOffset, skippedByteCount: UInt64 = 0) {
         self.end = offset
         self.bytes = []
+        self.skippedByteCount = min(skippedByteCount, offset.rawValue)
+    }
+
+    /// Takes over what else is known to have been skipped below ``end``.
+    package mutating func countSkips(atLeast byteCount: UInt64) {
+        self.skippedByteCount = min(max(self.skippedByteCount, byteCount), self.end.rawValue)
     }
 
     /// Adds the raw bytes of a batch, which begins at ``end``.
@@ -113,10 +135,11 @@ package struct StreamTail: Hashable, Sendable {
     package mutating func skip(_ range: SkippedRange) {
         self.end = range.end
         self.bytes = range.tail ?? []
+        if range.isNeverGot { self.skippedByteCount += range.byteCount }
     }
 
     package func proof(of id: StreamID) -> StreamProof {
-        StreamProof(of: id, at: self.end, tail: self.bytes)
+        StreamProof(of: id, at: self.end, tail: self.bytes).skipping(self.skippedByteCount)
     }
 }
 
@@ -143,6 +166,11 @@ package struct SkippedRange: Hashable, Sendable {
     }
 
     package var end: StreamOffset { StreamOffset(self.offset.rawValue + self.byteCount) }
+
+    /// Whether the stream's receiver lacks the bytes, and says so with its proofs.
+    ///
+    /// What its fleet has stored it need not say.
+    package var isNeverGot: Bool { self.reason != .elsewhere }
 
     /// Whether nobody gets the bytes: with the other reasons another stream or receiver has them.
     package var isGivenUp: Bool {

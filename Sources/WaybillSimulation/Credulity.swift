@@ -18,7 +18,7 @@ struct Credulity {
 extension SimulatedAgent {
     func believed(_ message: Message, before next: Message?, on connection: Connection) -> Message {
         guard !self.site.bugs.isEmpty else { return message }
-        switch message {
+        switch self.site.has(.takeSkipsForBytes) ? message.withoutSkips : message {
         case .ready(var ready):
             ready.receiver = self.believed(ready.receiver)
             return .ready(ready)
@@ -31,7 +31,9 @@ extension SimulatedAgent {
             } else if self.site.has(.sealOnWord), case .sealed(number, _, _)? = next {
                 believed = StreamOffset(UInt64(file.bytes.count))
             }
-            if self.site.has(.setAside), proof != file.proof(at: offset) { self.credulity.setAside.insert(file.id) }
+            if self.site.has(.setAside), file.proof(at: offset)?.coversSame(as: proof) != true {
+                self.credulity.setAside.insert(file.id)
+            }
             let isForged = believed != offset || self.isBelieved(proof, at: offset, of: file)
             return .at(
                 number, believed, isForged ? file.proof(at: believed) ?? proof : proof, end: self.believed(end))
@@ -64,7 +66,7 @@ extension SimulatedAgent {
         if self.site.has(.believeWithoutProof) { return true }
         if self.site.has(.registryOverProof) { return offset == self.registered(file.id) }
         if self.site.has(.proverChoosesCount), proof.byteCount > 0 {
-            return proof == file.proof(at: offset, byteCount: proof.byteCount)
+            return file.proof(at: offset, byteCount: proof.byteCount)?.coversSame(as: proof) == true
         }
         return false
     }
@@ -93,6 +95,17 @@ extension SimulatedAgent {
                 name: identity.name, incarnation: identity.incarnation, starts: [last], end: identity.end)
         }
         return bent ?? identity
+    }
+}
+
+extension Message {
+    /// What a receiver would say that does not count what was skipped.
+    fileprivate var withoutSkips: Message {
+        switch self {
+        case .at(let number, let offset, let proof, let end): .at(number, offset, proof.skipping(0), end: end)
+        case .sealed(let number, let proof, let end): .sealed(number, proof.skipping(0), end: end)
+        default: self
+        }
     }
 }
 

@@ -68,7 +68,7 @@ extension FleetLink {
     /// What the agent would be told under its own id, if one of its logs has the bytes that are proved.
     private func translated(_ proof: StreamProof, _ number: StreamNumber, at offset: StreamOffset) -> StreamProof {
         guard let id = self.ids[number], let name = self.renamed[number] else { return proof }
-        let tail = self.tails(at: offset).first { StreamProof(of: name, at: offset, tail: $0) == proof }
+        let tail = self.tails(at: offset).first { StreamProof(of: name, at: offset, tail: $0).coversSame(as: proof) }
         return tail.map { StreamProof(of: id, at: offset, tail: $0) } ?? proof
     }
 

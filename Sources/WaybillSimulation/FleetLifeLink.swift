@@ -157,7 +157,7 @@ final class FleetLink: AgentLink, @unchecked Sendable {
         if let length = self.sealing[number] { return length }
         guard let path = self.paths[number], let bytes = self.agent.disk.memory.bytes(of: path) else { return nil }
         let length = StreamOffset(UInt64(bytes.count))
-        return self.proof(number, at: length) == proof ? length : nil
+        return self.proof(number, at: length)?.coversSame(as: proof) == true ? length : nil
     }
 
     private func noteMessage(_ message: Message, _ verb: String) {

@@ -40,6 +40,8 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case proverChoosesCount
     /// A segment is deleted when the receiver calls it sealed, whatever was sent.
     case sealOnWord
+    /// Bytes that somebody skipped count as held.
+    case takeSkipsForBytes
     /// A file that was disputed once is never asked for again.
     case setAside
     /// What a receiver held counts for the one that has taken its place.

@@ -144,7 +144,7 @@ final class Stranger: CallingSide {
             switch self.site.dice.int(0..<4) {
             case 0: end = self.ship(from: offset)
             case 1: end = self.skip(from: offset, .truncated)
-            case 2: end = self.skip(from: offset, .tooLong)
+            case 2: end = self.skip(from: offset, .tooLong, of: description)
             default: break
             }
         }
@@ -161,13 +161,21 @@ final class Stranger: CallingSide {
         self.send(.seal(self.number, length: length))
     }
 
-    func skip(from offset: StreamOffset, _ reason: SkipReason) -> StreamOffset {
+    /// Skips some bytes; of a segment with this description often all that it has, with its own last bytes.
+    func skip(
+        from offset: StreamOffset, _ reason: SkipReason, of description: StreamDescription? = nil
+    ) -> StreamOffset {
         let byteCount = UInt64(self.site.dice.int(1...3_000))
-        let end = StreamOffset(offset.rawValue + byteCount)
-        let tail = [UInt8](repeating: 0x0A, count: StreamProof.byteCount(at: end))
+        let file = self.site.agent.segments.first { $0.id == description?.id }?.bytes ?? []
+        let rest = UInt64(file.count).subtractingReportingOverflow(offset.rawValue)
+        let isBought = byteCount % 2 == 0 && !rest.overflow && rest.partialValue > 0
+        let end = StreamOffset(isBought ? UInt64(file.count) : offset.rawValue + byteCount)
+        let tailByteCount = StreamProof.byteCount(at: end)
+        let tail = isBought ? file.suffix(tailByteCount) : [UInt8](repeating: 0x0A, count: tailByteCount)[...]
         guard
             let range = SkippedRange(
-                offset: offset, byteCount: byteCount, reason: reason, tail: reason == .truncated ? nil : tail)
+                offset: offset, byteCount: end.rawValue - offset.rawValue, reason: reason,
+                tail: reason == .truncated ? nil : Array(tail))
         else { return offset }
         self.send(.skip(self.number, range))
         return end

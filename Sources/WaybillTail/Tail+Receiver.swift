@@ -154,6 +154,7 @@ extension Tail {
 
     /// Whether the receiver proves to hold the file's bytes below `offset`; `nil` when the file cannot be read now.
     ///
+    /// Bytes of a segment that somebody else skipped are not held (``explains(_:of:_:below:)``).
     /// A foreign file that was rewritten since it was sent ends its stream here.
     private mutating func agrees(_ stream: StreamKey, at offset: Int, _ proof: StreamProof) -> Bool? {
         let descriptor: FileID
@@ -170,8 +171,10 @@ extension Tail {
             guard offset <= self.table[stream].byteCount else { return false }
             let end = StreamOffset(UInt64(offset))
             let tail = try self.lastBytes(descriptor, below: offset)
-            return tail.count == StreamProof.byteCount(at: end)
-                && StreamProof(of: self.id(of: stream), at: end, tail: tail) == proof
+            guard tail.count == StreamProof.byteCount(at: end),
+                StreamProof(of: self.id(of: stream), at: end, tail: tail).coversSame(as: proof)
+            else { return false }
+            return try self.explains(proof.skippedByteCount, of: stream, descriptor, below: offset)
         } catch {
             self.readFailed(stream, error)
             return nil
@@ -195,7 +198,10 @@ extension Tail {
             return .shortened
         } else {
             self.complain(
-                file.path, .segmentDisputed(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
+                file.path,
+                .segmentDisputed(
+                    id, path: file.path, receiverOffset: offset, byteCount: file.byteCount,
+                    skippedByteCount: proof.skippedByteCount))
         }
         return .disputed
     }

@@ -173,7 +173,7 @@ package enum TailNotice: Hashable, Sendable {
     /// else's. The file is asked for under the next incarnation.
     case receiverDiffers(StreamID, path: String, receiverOffset: Int, byteCount: Int)
     /// The receiver cannot prove that it holds this segment's bytes: the segment stays and is asked for again later.
-    case segmentDisputed(StreamID, path: String, receiverOffset: Int, byteCount: Int)
+    case segmentDisputed(StreamID, path: String, receiverOffset: Int, byteCount: Int, skippedByteCount: UInt64)
     /// The receiver holds more of a segment than the file has, and proves the bytes that were sent: the agent's host
     /// lost the end of the file in a power failure.
     case segmentShortened(StreamID, path: String, receiverOffset: Int, byteCount: Int)

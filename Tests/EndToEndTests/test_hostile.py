@@ -169,6 +169,9 @@ class OtherAgentTests(HostileTest):
             "all of it skipped and sealed": [skip(0, size, "truncated"), f"SEAL 1 {size}"],
             "skipped with a guess of its end, and sealed": [
                 skip(0, size, "too-long", guess), f"SEAL 1 {size}"],
+            **{f"skipped with its own end as {reason}, and sealed": [skip(0, size, reason, content), f"SEAL 1 {size}"]
+               for reason in ("too-long", "torn-tail", "held")},
+            "its first half skipped with its own bytes": [skip(0, size // 2, "too-long", content[:size // 2])],
             "sealed at its beginning": ["SEAL 1 0"],
             "other bytes of its length, sealed": [others, f"SEAL 1 {size}"],
             "other bytes, half of its length": [others[:size // 2].rpartition(b"\n")[0] + b"\n"],
@@ -200,6 +203,29 @@ class OtherAgentTests(HostileTest):
             result = self.reship(path)
             self.assertEqual(result.returncode, 0, result.stderr.decode()[-800:])
         self.site.once("--spool", self.site.spool)
+        self.assert_stored(receiver)
+
+    def test_what_was_skipped_is_said_with_each_proof(self):
+        """By the session that skipped, by a later one, and after a start of the receiver."""
+        receiver = self.site.receiver(exports="none")
+        raw = b"".join(self.maker.lines(3))
+        self.ledger.add(raw.splitlines(True))
+        whole = raw + b"unfinished"
+        with self.peer("one") as peer:
+            self.assertEqual((peer.open("s"), peer.skipped[1]), ("AT 1 0", 0))
+            peer.batch("s", raw)
+            self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+            peer.send(skip(len(raw), 10, "torn-tail", whole), f"SEAL 1 {len(whole)}")
+            self.assertEqual([peer.line(), peer.line()], [f"ACK 1 {len(whole)}", "SEALED 1"])
+            self.assertEqual(peer.skipped[1], 10)
+        for is_restarted in (False, True):
+            if is_restarted:
+                self.assertEqual(receiver.stop(), 0)
+                receiver = self.site.receiver(exports="none")
+            with self.peer("two") as peer:
+                self.assertEqual((peer.open("s"), peer.skipped[1]), (f"AT 1 {len(whole)}", 10))
+                self.assertEqual((peer.line(), peer.skipped[1]), ("SEALED 1", 10))
+                peer.assert_proved("s", whole)
         self.assert_stored(receiver)
 
     def reship(self, path):

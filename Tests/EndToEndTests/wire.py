@@ -18,7 +18,7 @@ class Peer:
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.reader = self.socket.makefile("rb")
-        self.ready, self.proofs, self.end, self.notes = None, {}, 0, []
+        self.ready, self.proofs, self.skipped, self.end, self.notes = None, {}, {}, 0, []
 
     def __enter__(self):
         return self
@@ -54,10 +54,14 @@ class Peer:
                 return self.set_aside(text)
 
     def set_aside(self, text):
-        """Keeps a stream's proof in `proofs` by its number, and the journal's end in `end`; returns the rest."""
+        """Keeps a stream's proof in `proofs` and its skipped bytes in `skipped`, by its number, and the journal's end in
+        `end`; returns the rest."""
         words = text.split(" ")
         if words[0] not in ("AT", "ACK", "SEALED"):
             return text
+        if words[0] != "ACK":
+            has_skips = len(words) > {"AT": 6, "SEALED": 5}[words[0]]
+            self.skipped[int(words[1])] = int(words.pop()) if has_skips else 0
         end = int(words.pop())
         assert end >= self.end, f"the journal ended at {self.end} and ends at {end}"
         self.end = end

@@ -47,6 +47,18 @@ import WaybillProtocol
         return try #require(question)
     }
 
+    @Test func `what was skipped of a stream comes with its proof`() throws {
+        let proof = try #require(
+            StreamProof(byteCount: 512, digest: ProofDigest(Self.digest.utf8), at: StreamOffset(1000)))
+        for (skipped, isGood) in [(1, true), (1000, true), (1001, false)] as [(UInt64, Bool)] {
+            var session = try Self.session()
+            let held =
+                #"{"offset":1000,"count":512,"digest":"\#(Self.digest)","skipped":\#(skipped),"end":20,"sealed":true}"#
+            let reaction = session.react(to: Self.answer(200, held), .seal(Self.number, StreamOffset(1000)))
+            #expect((reaction == .say([.sealed(Self.number, proof.skipping(skipped), end: 20)])) == isGood)
+        }
+    }
+
     @Test func `the receiver is shown without its fleet`() throws {
         var session = DoorSession()
         guard case .say(let messages) = session.react(to: Self.answer(200, Self.ready, receiver: nil), .greet),

@@ -142,7 +142,21 @@ import WaybillSystem
         }
         #expect(held.isSealed == nil)
         let text = String(decoding: JSONWriter.object { held.write(to: &$0) }, as: UTF8.self)
-        #expect(text.contains(#""end":8"#) && !text.contains("sealed"))
+        #expect(text.contains(#""end":8"#) && !text.contains("sealed") && !text.contains("skipped"))
+    }
+
+    @Test func `what was skipped of a stream is passed on, and keeps no batch from being told as repeated`() throws {
+        let after = StreamProof(of: Self.id, at: StreamOffset(1600), tail: Self.raw.suffix(512)).skipping(1000)
+        var exchange = StreamExchange(try Self.batch())
+        guard
+            case .finish(.success(.held(let held, isRepeated: true))) = exchange.positioned(
+                at: StreamOffset(1600), after, end: 8)
+        else {
+            Issue.record("it is not told as repeated")
+            return
+        }
+        let text = String(decoding: JSONWriter.object { held.write(to: &$0) }, as: UTF8.self)
+        #expect(text.contains(#""skipped":1000"#))
     }
 
     @Test func `a seal that waits for the fleet's store is no seal yet`() throws {

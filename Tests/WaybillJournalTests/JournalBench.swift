@@ -30,6 +30,8 @@ final class JournalBench {
         /// Where the bytes begin that the receiver has seen without a gap before ``durable``.
         var knownFrom: UInt64 = 0
         var proof = StreamProof.empty
+        /// How many bytes were skipped, `elsewhere` left out.
+        var skippedByteCount: UInt64 = 0
 
         fileprivate mutating func move(to end: UInt64, knownFrom: UInt64? = nil, of stream: Int) {
             self.durable = end
@@ -37,7 +39,8 @@ final class JournalBench {
             let start = max(self.knownFrom, end - UInt64(StreamProof.byteCount(at: StreamOffset(end))))
             self.proof = StreamProof(
                 of: JournalBench.description(stream).id, at: StreamOffset(end),
-                tail: JournalBench.content(stream, start..<end))
+                tail: JournalBench.content(stream, start..<end)
+            ).skipping(self.skippedByteCount)
         }
 
         static func == (left: Standing, right: Standing) -> Bool {
@@ -158,6 +161,7 @@ final class JournalBench {
             standings[name, default: Standing()].move(to: header.end.rawValue, of: stream)
         case .skip(let range):
             let start = range.end.rawValue - UInt64(range.tail?.count ?? 0)
+            if range.reason != .elsewhere { standings[name, default: Standing()].skippedByteCount += range.byteCount }
             standings[name, default: Standing()].move(to: range.end.rawValue, knownFrom: start, of: stream)
         case .seal: standings[name, default: Standing()].isSealed = true
         case .standing: Issue.record("the model adopts no streams")
@@ -174,7 +178,8 @@ final class JournalBench {
         for (name, standing) in journal.streams {
             #expect(standing.description == Self.description(Self.number(of: name)))
             let value = Standing(
-                durable: standing.durable.rawValue, isSealed: standing.isSealed, proof: standing.proof)
+                durable: standing.durable.rawValue, isSealed: standing.isSealed, proof: standing.proof,
+                skippedByteCount: standing.skippedByteCount)
             if value != Standing() { table[name] = value }
         }
         return table

@@ -183,7 +183,7 @@ import WaybillTestSupport
         #expect(
             try lines(of: position) == [
                 "START 0 00000000000000ab \(incarnation)", "START \(position) 00000000000000cd \(incarnation)",
-                "OPEN 1 \(one.json)", "AT 1 10 \(proof(one, first))", "SEALED 1 \(proof(one, first))",
+                "OPEN 1 \(one.json)", "AT 1 10 \(proof(one, first)) 3", "SEALED 1 \(proof(one, first)) 3",
                 "OPEN 2 \(two.json)", "AT 2 3 \(proof(two, second))", "TAIL 2 \(Base64.text(second))", "MARK",
             ])
     }

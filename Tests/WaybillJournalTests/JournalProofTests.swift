@@ -58,7 +58,9 @@ import WaybillTestSupport
         bench.stage(
             try JournalBench.skip(1, at: StreamOffset(700), byteCount: byteCount, reason), of: 1, in: &journal)
         let end = 700 + byteCount
-        let skipped = reason == .truncated ? .empty : Self.proof(1, of: JournalBench.content(1, 0..<end))
+        let count = reason == .elsewhere ? 0 : byteCount
+        let known = reason == .truncated ? .empty : Self.proof(1, of: JournalBench.content(1, 0..<end))
+        let skipped = known.skipping(count)
         #expect(journal.proof(of: Self.name) == skipped)
         try bench.commit(&journal)
         #expect(try bench.open().proof(of: Self.name) == skipped)
@@ -69,7 +71,8 @@ import WaybillTestSupport
         bench.stageBatch(1, rawByteCount: 100, in: &journal)
         let start = reason == .truncated ? end : end + 100 - 512
         let later = StreamProof(
-            of: Self.name.id, at: StreamOffset(end + 100), tail: JournalBench.content(1, start..<(end + 100)))
+            of: Self.name.id, at: StreamOffset(end + 100), tail: JournalBench.content(1, start..<(end + 100))
+        ).skipping(count)
         #expect(journal.proof(of: Self.name) == later)
         try bench.commit(&journal)
         #expect(try bench.open().proof(of: Self.name) == later)

@@ -53,7 +53,7 @@ import WaybillTestSupport
         }
         #expect(awakeCounts == Array(repeating: 3, count: 6))
         #expect(journal.recovery.damages.isEmpty)
-        #expect(bench.disk.bytes(of: Self.table)?.count == 597 * 96)
+        #expect(bench.disk.bytes(of: Self.table)?.count == 597 * 113)
         #expect(try journal.restingStanding(of: JournalBench.description(9999)) == nil)
         var other = JournalBench.description(5)
         other.owner = StreamOwner(principal: "shop")
@@ -75,7 +75,7 @@ import WaybillTestSupport
             try Self.start(UInt64(round), &journal, bench)
         }
         let last = try #require(bench.disk.bytes(of: Self.table))
-        #expect(last.count == 297 * 96)
+        #expect(last.count == 297 * 113)
         // A journal that came back without its table, and with the rest of another attempt in its place.
         for rest in [nil, Array(last.prefix(1000))] {
             bench.disk.place(Self.table, rest ?? [])
@@ -90,6 +90,34 @@ import WaybillTestSupport
             journal = try bench.open()
             #expect(journal.recovery.damages.isEmpty && journal.restingStreamCount == 297)
             try Self.expectSealed(0..<300, in: journal)
+        }
+    }
+
+    @Test func `what was skipped of a stream is known at rest, and found in the segments without the table`() throws {
+        let bench = try Self.bench()
+        var journal = try bench.open()
+        for stream in 1..<20 {
+            let start = UInt64(stream)
+            bench.stageBatch(stream, rawByteCount: stream, in: &journal)
+            bench.stage(
+                try JournalBench.skip(stream, at: StreamOffset(start), byteCount: start * 7, .tooLong), of: stream,
+                in: &journal)
+            bench.stage(.seal(length: StreamOffset(start * 8)), of: stream, in: &journal)
+            _ = try journal.commit(at: bench.groupTime)
+            bench.staged = []
+        }
+        for tables in [JournalTables.last, .all] {
+            try Self.start(1, &journal, bench)
+            if tables == .all { try bench.disk.unlink(Self.table) }
+            journal = try Journal(
+                directory: bench.directory, files: bench.disk, segmentByteCountMax: bench.segmentByteCountMax,
+                awakeSealedCountMax: 3, tables: tables)
+            #expect(journal.restingStreamCount == 16)
+            for stream in 1..<20 {
+                let standing = try journal.standing(of: JournalBench.description(stream))
+                #expect(standing?.skippedByteCount == UInt64(stream * 7))
+                #expect(standing?.proof.skippedByteCount == standing?.skippedByteCount)
+            }
         }
     }
 
@@ -116,7 +144,7 @@ import WaybillTestSupport
                 try Self.start(3, &journal, bench)
                 try Self.expectSealed(0..<(isDeath ? 20 : 21), in: journal)
                 #expect(journal.recovery.damages.isEmpty)
-                #expect(bench.disk.bytes(of: Self.table)?.count == ((isDeath ? 20 : 21) - 3) * 96)
+                #expect(bench.disk.bytes(of: Self.table)?.count == ((isDeath ? 20 : 21) - 3) * 113)
             }
             #expect(isOver)
         }
@@ -132,7 +160,7 @@ import WaybillTestSupport
         let bytes = try #require(source.disk.bytes(of: Self.table))
         var flipped = bytes
         flipped[300] ^= 1
-        let exchanged = Array(bytes[96..<192] + bytes[..<96] + bytes[192...])
+        let exchanged = Array(bytes[113..<226] + bytes[..<113] + bytes[226...])
         for damaged in [nil, Array(bytes.dropLast()), flipped, exchanged] {
             if let damaged { source.disk.place(Self.table, damaged) } else { try source.disk.unlink(Self.table) }
             let bench = try Self.bench()

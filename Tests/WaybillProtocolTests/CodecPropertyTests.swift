@@ -60,7 +60,9 @@ struct RandomMessages {
     mutating func proof(at offset: StreamOffset) -> StreamProof {
         let count = StreamProof.byteCount(at: offset)
         let given = Bool.random(using: &self.generator) ? count : Int.random(in: 0...count, using: &self.generator)
+        let most = Bool.random(using: &self.generator) ? 0 : offset.rawValue
         return StreamProof(of: Sample.id("a"), at: offset, tail: self.bytes(given))
+            .skipping(UInt64.random(in: 0...most, using: &self.generator))
     }
 
     mutating func skipped() -> SkippedRange? {

@@ -81,6 +81,7 @@ import WaybillSystem
         }
         var tail = StreamTail()
         var givenUp = 0
+        var skippedByteCount: UInt64 = 0
         while Int(tail.end.rawValue) < source.count {
             let start = Int(tail.end.rawValue)
             let longest = [1, 5, 600, 3000].randomElement(using: &random) ?? 1
@@ -93,16 +94,34 @@ import WaybillSystem
                 tail.skip(try #require(range))
                 // The agent has told what is below, bytes that were given up before included.
                 givenUp = 0
+                skippedByteCount += UInt64(end - start)
             case 1 where seed % 2 == 0:
                 let range = SkippedRange(
                     offset: tail.end, byteCount: UInt64(end - start), reason: .truncated, tail: nil)
                 tail.skip(try #require(range))
                 givenUp = end
+                skippedByteCount += UInt64(end - start)
             default:
                 source[start..<end].withUnsafeBytes { tail.append($0) }
             }
             #expect(tail.bytes == Array(source[givenUp..<end].suffix(StreamProof.byteCountMax)))
             #expect(tail.proof(of: Sample.id("a")).byteCount == min(end - givenUp, StreamProof.byteCountMax))
+            #expect(tail.proof(of: Sample.id("a")).skippedByteCount == skippedByteCount)
+        }
+    }
+
+    @Test(arguments: SkipReason.allCases)
+    func `every skip counts but that of bytes which the fleet has stored`(reason: SkipReason) throws {
+        var tail = StreamTail()
+        let below = reason == .truncated ? nil : Array(repeating: UInt8(ascii: "x"), count: 512)
+        for round in 1...3 as ClosedRange<UInt64> {
+            let range = SkippedRange(offset: tail.end, byteCount: 600, reason: reason, tail: below)
+            tail.skip(try #require(range))
+            let proof = tail.proof(of: Sample.id("a"))
+            #expect(proof.skippedByteCount == (reason == .elsewhere ? 0 : 600 * round))
+            let bytes = StreamProof(of: Sample.id("a"), at: tail.end, tail: below ?? [])
+            #expect(proof.coversSame(as: bytes))
+            #expect((proof == bytes) == (reason == .elsewhere))
         }
     }
 

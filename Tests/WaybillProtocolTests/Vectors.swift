@@ -227,7 +227,8 @@ extension QuarantineCount {
 extension StreamProof {
     fileprivate init(_ row: Value, at offset: StreamOffset) throws {
         let digest = try row["digest"]?.text.map { try #require(ProofDigest($0.utf8)) }
-        self = try #require(StreamProof(byteCount: try row.requireCount("count"), digest: digest, at: offset))
+        let proof = try #require(StreamProof(byteCount: try row.requireCount("count"), digest: digest, at: offset))
+        self = proof.skipping(row["skipped"]?.integer ?? 0)
     }
 }
 

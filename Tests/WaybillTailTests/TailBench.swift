@@ -20,6 +20,8 @@ final class TailBench<Files: FileSystem> {
     var received: [String: [UInt8]] = [:]
     var sealed: Set<String> = []
     var skipped: [String: [String]] = [:]
+    /// How many bytes the receiver never got of a stream, because they were skipped.
+    var skippedCounts: [String: UInt64] = [:]
     /// Whether what is shipped stays on its way until ``deliver()``.
     var isSlow = false
     /// Whether seals stay unanswered.
@@ -39,7 +41,7 @@ final class TailBench<Files: FileSystem> {
     private var hasMet = false
     /// Seals that were handed out and not answered.
     var heldSeals: [String] = []
-    private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8])] = []
+    private var inFlight: [(key: StreamKey, id: String, offset: Int, bytes: [UInt8], skipped: UInt64)] = []
     /// What was sent, whichever receiver answered and whether or not it arrived; without what was skipped.
     private(set) var batches: [(id: String, offset: Int, bytes: [UInt8])] = []
     /// In the order in which they were first opened.
@@ -160,9 +162,10 @@ final class TailBench<Files: FileSystem> {
     func exchange(with store: inout BenchStore) {
         self.loseConnection()
         let present = BenchStore(
-            receiver: self.receiver, received: self.received, sealed: self.sealed, order: self.order)
-        (self.receiver, self.received, self.sealed, self.order) =
-            (store.receiver, store.received, store.sealed, store.order)
+            receiver: self.receiver, received: self.received, sealed: self.sealed, order: self.order,
+            skippedCounts: self.skippedCounts)
+        (self.receiver, self.received, self.sealed, self.order, self.skippedCounts) =
+            (store.receiver, store.received, store.sealed, store.order, store.skippedCounts)
         store = present
     }
 
@@ -185,12 +188,13 @@ final class TailBench<Files: FileSystem> {
 
     /// Lets what is in flight arrive, and be acknowledged.
     func deliver() {
-        for (key, id, offset, bytes) in self.inFlight {
+        for (key, id, offset, bytes, skipped) in self.inFlight {
             let own = self.received[id] ?? []
             #expect(offset == own.count, "a gap or a repetition in \(id)")
             #expect(!self.sealed.contains(id), "bytes behind the seal of \(id)")
             if self.received[id] == nil { self.order.append(id) }
             self.received[id] = own + bytes
+            self.skippedCounts[id, default: 0] += skipped
             self.receiver.end += UInt64(bytes.count)
             self.withTail { [end = receiver.end] tail in
                 tail.answered(end: end)
@@ -268,18 +272,18 @@ final class TailBench<Files: FileSystem> {
             #expect(lineFeeds == (isFinal ? 0 : lineCount))
             #expect((bytes.last == 0x0A) == !isFinal)
             if isFinal { self.finalUnterminatedCount += 1 }
-            self.inFlight.append((key, id, offset, bytes))
+            self.inFlight.append((key, id, offset, bytes, 0))
             self.batches.append((id, offset, bytes))
         case .skip(let range):
             let offset = Int(range.offset.rawValue)
             self.skipped[id, default: []].append("\(offset)+\(range.byteCount) \(range.reason.rawValue)")
             if range.reason == .held, let held = self.sealedBytes(before: id, count: Int(range.byteCount)) {
-                return self.inFlight.append((key, id, offset, held))
+                return self.inFlight.append((key, id, offset, held, range.byteCount))
             }
             // Of what was skipped the receiver has the tail alone, which may begin before the range.
             let tail = (range.tail ?? []).suffix(Int(range.byteCount))
             let rest = [UInt8](repeating: 0, count: Int(range.byteCount) - tail.count)
-            self.inFlight.append((key, id, offset, rest + tail))
+            self.inFlight.append((key, id, offset, rest + tail, range.isNeverGot ? range.byteCount : 0))
         case .sealed(let length):
             self.deliver()
             #expect(length == self.received[id]?.count ?? 0, "\(id)")
@@ -363,6 +367,7 @@ final class TailBench<Files: FileSystem> {
         guard let id = StreamID(id) else { preconditionFailure("\(id) is a stream's id") }
         guard !self.liesAbout.contains(id.text) else { return StreamProof(of: id, at: end, tail: "lies".utf8) }
         return StreamProof(of: id, at: end, tail: bytes.suffix(StreamProof.byteCountMax))
+            .skipping(min(self.skippedCounts[id.text] ?? 0, end.rawValue))
     }
 
     /// What was said to be lost: how, of which file, from which byte on, and how many.
@@ -410,6 +415,7 @@ struct BenchStore {
     var received: [String: [UInt8]] = [:]
     var sealed: Set<String> = []
     var order: [String] = []
+    var skippedCounts: [String: UInt64] = [:]
 }
 
 extension BenchStore {

@@ -22,7 +22,7 @@ WINDOW = 8 << 20
 @dataclasses.dataclass
 class Stream:
     """Where one stream stands: `durable` on disk, `offset` with what was taken since. `tail`: its last bytes below
-    `offset`. `ended`: only `SEAL` may follow."""
+    `offset`. `ended`: only `SEAL` may follow. `skipped`: the bytes that it never got, section 8.5."""
     id: str
     durable: int = 0
     offset: int = 0
@@ -33,17 +33,18 @@ class Stream:
     pieces: list = dataclasses.field(default_factory=list)
     owner: object = None
     skips: list = dataclasses.field(default_factory=list)
+    skipped: int = 0
 
     def proof(self):
         """Section 8, of a stream of which all is durable."""
-        return {"count": len(self.tail), "digest": digest(self.id, self.durable, self.tail)}
+        return {"count": len(self.tail), "digest": digest(self.id, self.durable, self.tail), "skipped": self.skipped}
 
 
 class Store:
     """`<stream>.bytes`: what a stream's batches held. `offsets.log`: where each stream stands; its last line counts.
 
-    A line is `<stream> <offset> <length of the file> <0 or 1: sealed> <the last bytes in base64, or -> <CRC-32 of the
-    line up to here>`. It is written after the bytes are synced, so bytes beyond the length are of no commit; the next
+    A line is `<stream> <offset> <length of the file> <0 or 1: sealed> <the last bytes in base64, or -> <bytes skipped>
+    <CRC-32 of the line up to here>`. It is written after the bytes are synced, so bytes beyond the length are of no commit; the next
     start cuts them off. The first line of each start is `<start> <incarnation> <CRC-32>`. The log is this receiver's
     journal: its length is the journal's end.
     """
@@ -75,10 +76,10 @@ class Store:
             self.starts.append((words[0], self.end))
             self.incarnation = words[1]
         else:
-            name, offset, file_bytes, sealed, tail = words
+            name, offset, file_bytes, sealed, tail, skipped = words
             self.streams[name] = Stream(
                 name, int(offset), int(offset), int(file_bytes), sealed == "1",
-                b"" if tail == "-" else base64.b64decode(tail))
+                b"" if tail == "-" else base64.b64decode(tail), skipped=int(skipped))
 
     def append(self, texts):
         """Writes lines and syncs them."""
@@ -104,7 +105,8 @@ class Store:
             stream.pieces = []
             self.note_skips(stream)
             tail = base64.b64encode(stream.tail).decode() or "-"
-            texts.append(f"{stream.id} {stream.offset} {stream.file_bytes} {int(stream.sealed)} {tail}")
+            texts.append(
+                f"{stream.id} {stream.offset} {stream.file_bytes} {int(stream.sealed)} {tail} {stream.skipped}")
         self.sync_names()
         self.append(texts)
         for stream in streams:
@@ -357,6 +359,7 @@ class Session:
             if word == "SKIP":
                 stream.skips.append((offset, end, message["reason"]))
                 stream.tail = bytes.fromhex(message["tail"] or "")
+                stream.skipped += message["length"] if message["reason"] != "elsewhere" else 0
             stream.tail = (stream.tail + raw)[-TAIL_MAX:]
         elif word == "SEAL" or end > stream.offset:
             return self.refuse(number, stream.offset, "gap", "the stream stands at another offset")

@@ -194,9 +194,20 @@ class Sender:
         return digest(name, offset, self.tail(offset))
 
     def agrees(self, name, offset, message):
-        """The proof is of this file's bytes, and of as many as there must be: nothing was given up here."""
+        """The proof is of this file's bytes, and of as many as there must be: nothing was given up here. What was skipped of
+        a segment, this agent has skipped (section 8.5)."""
         return (offset <= self.size and message["count"] == tail_length(offset)
-                and message["digest"] == self.digest(name, offset))
+                and message["digest"] == self.digest(name, offset)
+                and (self.options.walk or message.get("skipped", 0) <= self.own_skips(offset, message)))
+
+    def own_skips(self, offset, message):
+        """The bytes below an offset that this agent skips: lines beyond the limit."""
+        own = position = 0
+        self.file.seek(0)
+        for line in self.file if message.get("skipped") else ():
+            position += len(line)
+            own += len(line) if position <= offset and len(line) > self.limits["line"] else 0
+        return own
 
     # Sending.
 

@@ -21,11 +21,12 @@ ERR_CODES = ("syntax", "order", "version", "token", "limit", "timeout", "agent-i
 REASONS = ("too-long", "torn-tail", "truncated", "held", "elsewhere")
 LAYOUTS = {
     "HELLO": "object", "READY": "object", "OPEN": "number:positive object",
-    "AT": "number:positive offset:integer count:integer digest:digest end:integer",
+    "AT": "number:positive offset:integer count:integer digest:digest end:integer skipped?:positive",
     "BATCH": "number:positive offset:integer raw:positive lines:positive wire:positive crc:crc",
     "ACK": "number:positive offset:integer end:integer", "NAK": "number:positive offset:integer code:nak text",
     "SKIP": "number:positive offset:integer length:positive reason:reason tail:tail",
-    "SEAL": "number:positive offset:integer", "SEALED": "number:positive count:integer digest:digest end:integer",
+    "SEAL": "number:positive offset:integer",
+    "SEALED": "number:positive count:integer digest:digest end:integer skipped?:positive",
     "STORED": "number:positive offset:integer", "NOTE": "object", "PING": "value:integer", "PONG": "value:integer",
     "WAIT": "value:integer", "MOVE": "object", "ERR": "code:err text", "BYE": "",
     # In journals alone.
@@ -202,6 +203,8 @@ def decode(line):
         texts.append("")
     if last == "object" and texts and texts[-1].startswith(" "):
         raise Refused("field-count")
+    if last.endswith("?") and len(texts) == len(layout) - 1:
+        layout = layout[:-1]
     if len(texts) != len(layout) or any(not text and name != "text" for text, (name, _) in zip(texts, layout)):
         raise Refused("field-count")
     message = {"type": word}
@@ -209,11 +212,13 @@ def decode(line):
         if name == "object":
             message.update(decode_object(word, text))
         else:
-            message[name] = decode_field(kind, text)
+            message[name.rstrip("?")] = decode_field(kind, text)
     size = message.get("raw", message.get("length", 0))
     if message.get("offset", 0) + size > INTEGER_MAX or message.get("lines", 0) > message.get("raw", INTEGER_MAX):
         raise Refused("bad-integer")
     check_proof(message)
+    if message.get("skipped", 0) > message.get("offset", INTEGER_MAX):
+        raise Refused("bad-integer")
     return message
 
 
@@ -252,6 +257,9 @@ def encode(message):
     """The line of a message, with its LF."""
     word, texts = message["type"], []
     for name, kind in LAYOUTS[word]:
+        if name.endswith("?") and not message.get(name[:-1]):
+            continue
+        name = name.rstrip("?")
         if name == "object":
             names = [member.rstrip("?") for member in MEMBERS[word]]
             texts.append(encode_json({key: message[key] for key in names if message.get(key) is not None}))
