@@ -19,7 +19,7 @@ struct NameTable: Sendable {
             self.bytes += name
             self.ends.append(self.bytes.count)
             name.withUnsafeBytes { name in
-                var at = NameSet.hash(name) & (capacity - 1)
+                var at = NameHash.ofProcess.place(of: name) & (capacity - 1)
                 while self.slots[at] >= 0 { at = (at + 1) & (capacity - 1) }
                 self.slots[at] = index
             }
@@ -32,7 +32,7 @@ struct NameTable: Sendable {
     func index(of name: UnsafeRawBufferPointer) -> Int? {
         if self.ends.isEmpty { return nil }
         return self.bytes.withUnsafeBytes { bytes in
-            var at = NameSet.hash(name) & (self.slots.count - 1)
+            var at = NameHash.ofProcess.place(of: name) & (self.slots.count - 1)
             while self.slots[at] >= 0 {
                 let index = self.slots[at]
                 let start = index == 0 ? 0 : self.ends[index - 1]
