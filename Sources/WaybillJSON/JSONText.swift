@@ -40,12 +40,27 @@ package enum JSONText {
         body.contains(UInt8(ascii: "\\"))
     }
 
-    /// Whether an escaped body spells `text`.
+    /// Whether an escaped body spells `text`; ends at the first byte that differs, and copies nothing.
+    ///
+    /// Names are compared with each name of a schema, and a sender may escape all of its own.
     @usableFromInline
     package static func unescapedEquals(_ body: UnsafeRawBufferPointer, _ text: UnsafeRawBufferPointer) -> Bool {
-        var unescaped = ByteBuilder(capacity: max(body.count, 1))
-        Self.unescape(body, into: &unescaped)
-        return Self.equals(unescaped.bytes, text)
+        var at = 0
+        var spelled = 0
+        while at < body.count {
+            guard body[at] == UInt8(ascii: "\\") else {
+                guard spelled < text.count, body[at] == text[spelled] else { return false }
+                at += 1
+                spelled += 1
+                continue
+            }
+            let escape = Self.escape(body, at)
+            guard escape.byteCount <= text.count - spelled else { return false }
+            for index in 0..<escape.byteCount where escape.byte(index) != text[spelled + index] { return false }
+            at = escape.end
+            spelled += escape.byteCount
+        }
+        return spelled == text.count
     }
 
     /// The text of a string's body.
@@ -68,41 +83,71 @@ package enum JSONText {
                 continue
             }
             text.append(UnsafeRawBufferPointer(rebasing: body[copied..<at]))
-            at = Self.unescapeOne(body, at, into: &text)
+            let escape = Self.escape(body, at)
+            for index in 0..<escape.byteCount { text.append(escape.byte(index)) }
+            at = escape.end
             copied = at
         }
         text.append(UnsafeRawBufferPointer(rebasing: body[copied..<at]))
     }
 
-    /// Appends the character that the escape at `at` encodes; returns the position after it.
-    private static func unescapeOne(_ body: UnsafeRawBufferPointer, _ at: Int, into text: inout ByteBuilder) -> Int {
-        guard at + 1 < body.count else {
-            text.append(body[at])
-            return at + 1
+    /// What an escape stands for.
+    private struct Escape {
+        /// UTF-8, the first byte lowest.
+        let bytes: UInt32
+        let byteCount: Int
+        /// The position after it.
+        let end: Int
+
+        init(_ byte: UInt8, end: Int) {
+            self.bytes = UInt32(byte)
+            self.byteCount = 1
+            self.end = end
         }
+
+        /// - Parameter unit: half a surrogate pair is no character.
+        init(unit: UInt32, end: Int) {
+            var (bytes, byteCount) = (UInt32(0), 0)
+            for byte in UTF8.encode(Unicode.Scalar(unit) ?? "\u{FFFD}")! {  // UTF-8 encodes every scalar.
+                bytes |= UInt32(byte) << UInt32(8 * byteCount)
+                byteCount += 1
+            }
+            self.bytes = bytes
+            self.byteCount = byteCount
+            self.end = end
+        }
+
+        /// The beginning of one that is not whole: `\u`.
+        init(brokenUnitEndingAt end: Int) {
+            self.bytes = 0x755C
+            self.byteCount = 2
+            self.end = end
+        }
+
+        @inline(__always)
+        func byte(_ index: Int) -> UInt8 { UInt8(truncatingIfNeeded: self.bytes >> UInt32(8 * index)) }
+    }
+
+    /// The escape that begins at `at`.
+    private static func escape(_ body: UnsafeRawBufferPointer, _ at: Int) -> Escape {
+        guard at + 1 < body.count else { return Escape(body[at], end: at + 1) }
         let letter = body[at + 1]
         switch letter {
-        case UInt8(ascii: "b"): text.append(0x08)
-        case UInt8(ascii: "f"): text.append(0x0C)
-        case UInt8(ascii: "n"): text.append(0x0A)
-        case UInt8(ascii: "r"): text.append(0x0D)
-        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "b"): return Escape(0x08, end: at + 2)
+        case UInt8(ascii: "f"): return Escape(0x0C, end: at + 2)
+        case UInt8(ascii: "n"): return Escape(0x0A, end: at + 2)
+        case UInt8(ascii: "r"): return Escape(0x0D, end: at + 2)
+        case UInt8(ascii: "t"): return Escape(0x09, end: at + 2)
         case UInt8(ascii: "u"):
-            guard let unit = Self.unit(body, at + 2) else {
-                text.append("\\u")
-                return at + 2
-            }
+            guard let unit = Self.unit(body, at + 2) else { return Escape(brokenUnitEndingAt: at + 2) }
             if 0xD800..<0xDC00 ~= unit, at + 12 <= body.count, body[at + 6] == UInt8(ascii: "\\"),
                 body[at + 7] == UInt8(ascii: "u"), let low = Self.unit(body, at + 8), 0xDC00..<0xE000 ~= low
             {
-                Self.append(0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00), to: &text)
-                return at + 12
+                return Escape(unit: 0x10000 + (unit - 0xD800) << 10 + (low - 0xDC00), end: at + 12)
             }
-            Self.append(unit, to: &text)
-            return at + 6
-        default: text.append(letter)
+            return Escape(unit: unit, end: at + 6)
+        default: return Escape(letter, end: at + 2)
         }
-        return at + 2
     }
 
     /// The four hexadecimal digits at `at`; `nil` if they are not there.
@@ -114,12 +159,6 @@ package enum JSONText {
             value = value << 4 | digit
         }
         return value
-    }
-
-    private static func append(_ scalar: UInt32, to text: inout ByteBuilder) {
-        for byte in UTF8.encode(Unicode.Scalar(scalar) ?? "\u{FFFD}")! {  // UTF-8 encodes every scalar.
-            text.append(byte)
-        }
     }
 
     /// Appends text as the body of a string: escapes `"`, `\` and control characters, and copies everything else.

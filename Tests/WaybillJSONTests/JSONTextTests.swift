@@ -25,6 +25,27 @@ import WaybillSystem
         #expect(Array(body.utf8).withUnsafeBytes { JSONText.string($0) } == text)
     }
 
+    @Test(arguments: [
+        "plain", "a\\n\\t\\\"\\\\\\/", "\\uD83D\\uDE00", "\\ud83d", "\\ud83dx", "\\ude00\\ud83d", "\\ud83d\\u0041",
+        "\\u0000",
+        "한\\uae00", "\\u00e9", "x\\", "\\u", "\\u004", "",
+    ])
+    func `a body spells its text, and neither a part of it nor more`(body: String) {
+        let body = Array(body.utf8)
+        let text = Array(body.withUnsafeBytes { JSONText.string($0) }.utf8)
+        func isSpelled(_ text: [UInt8]) -> Bool {
+            body.withUnsafeBytes { body in text.withUnsafeBytes { JSONText.unescapedEquals(body, $0) } }
+        }
+        #expect(isSpelled(text))
+        #expect(!isSpelled(text + [0x41]))
+        for byteCount in text.indices {
+            #expect(!isSpelled(Array(text[..<byteCount])), "the first \(byteCount) bytes")
+            var other = text
+            other[byteCount] ^= 1
+            #expect(!isSpelled(other), "another byte at \(byteCount)")
+        }
+    }
+
     /// A line that is not JSON is searched for names, too: nothing behind the body may be read as a part of it.
     @Test(
         arguments: [
