@@ -54,9 +54,7 @@ final class LiveHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch (self.unwrapInboundIn(data), self.phase) {
-        case (.head(let head), .head):
-            self.places.asked(context.channel)
-            self.take(head, context)
+        case (.head(let head), .head): self.take(head, context)
         case (.body(let bytes), .body(let body)):
             guard body.count + bytes.readableBytes <= Self.bodyByteCountMax else {
                 return self.refuse(Access.Refusal(413, "a token is shorter than that"), context)
@@ -108,7 +106,9 @@ final class LiveHandler: ChannelInboundHandler {
         self.write(200, [("Content-Type", "application/json"), ("Set-Cookie", cookie)], Array("{}".utf8), context)
     }
 
+    /// - Parameter question: of who has shown the token; so only such connections keep their places while they are answered.
     private func ask(_ question: LiveQuestion, _ context: ChannelHandlerContext) {
+        self.places.asked(context.channel)
         // The answer may take as long as the receiver's.
         self.setDeadline(in: .seconds(60), context)
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
@@ -153,8 +153,9 @@ final class LiveHandler: ChannelInboundHandler {
         _ status: Int, _ headers: [(String, String)], _ body: [UInt8]?, _ context: ChannelHandlerContext
     ) {
         guard context.channel.isActive else { return }
-        // A peer that does not read is not waited for.
+        // A peer that does not read is not waited for, and gives its place to the next.
         self.setDeadline(in: .seconds(30), context)
+        self.places.rested(context.channel)
         var all = self.headers(headers)
         if let body { all.add(name: "Content-Length", value: String(body.count)) }
         let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status), headers: all)

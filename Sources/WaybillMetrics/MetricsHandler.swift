@@ -131,6 +131,8 @@ final class MetricsHandler: ChannelInboundHandler {
         _ context: ChannelHandlerContext
     ) {
         guard context.channel.isActive else { return }
+        // A peer that does not read keeps no other out.
+        self.places.rested(context.channel)
         var headers = HTTPHeaders()
         headers.add(name: "Content-Type", value: type)
         headers.add(name: "Content-Length", value: String(text.utf8.count))

@@ -313,6 +313,22 @@ class AccessTests(LiveTest):
             self.assertNotIn(b"200", odd.recv(100))
         self.assertEqual(live.ask("/api/status")[0], 200)
 
+    def test_strangers_keep_nobody_out(self):
+        """Who holds connections open without a token, in whatever state, gives its place to the next."""
+        live = self.live()
+        held = []
+        self.addCleanup(lambda: [stranger.close() for stranger in held])
+        half = b"POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n{"
+        unread = b"GET /live.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for request in [b"", half, unread, unread[:-2]]:
+            for _ in range(80):
+                stranger = socket.socket()
+                stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                stranger.connect(("127.0.0.1", live.port))
+                stranger.sendall(request)
+                held.append(stranger)
+            self.assertEqual(live.ask("/api/status")[0], 200, request)
+
     def test_another_address_needs_tls_and_a_token(self):
         """Outside of the machine nothing is served without both; with them it is, under the names that were given."""
         folder = self.site.root
