@@ -43,9 +43,9 @@ package final class AuditLog: Sendable {
     func add(_ event: AuditEvent, _ members: [(String, String)]) {
         let now = self.clock.monotonicTime()
         self.state.update { state in
-            let earned = (now - state.creditedAt).nanoseconds * Int64(Self.entryRate) / 1_000_000_000
+            let earned = (now - state.creditedAt).nanoseconds / (1_000_000_000 / Int64(Self.entryRate))
             if earned > 0 {
-                state.credit = min(Self.burst, state.credit + Int(earned))
+                state.credit += Int(min(earned, Int64(Self.burst - state.credit)))
                 state.creditedAt = now
             }
             guard state.credit > 0, state.waiting.count < Self.waitingByteCountMax else {

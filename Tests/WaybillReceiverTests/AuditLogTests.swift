@@ -5,6 +5,15 @@ import WaybillSystem
 import WaybillServerTestSupport
 import WaybillTestSupport
 
+/// A clock that is set.
+private final class SetClock: SystemClock {
+    private let time = Lock(MonotonicTime(nanoseconds: 1_000_000_000))
+
+    func set(_ time: MonotonicTime) { self.time.withLock { $0 = time } }
+    func wallTime() -> WallTime { WallTime(milliseconds: 1_790_000_000_000) }
+    func monotonicTime() -> MonotonicTime { self.time.withLock { $0 } }
+}
+
 /// A clock that stands still.
 private struct StoppedClock: SystemClock {
     func wallTime() -> WallTime { WallTime(milliseconds: 1_790_000_000_000) }
@@ -38,5 +47,16 @@ private struct StoppedClock: SystemClock {
         log.close()
         log.run(on: disk) { Issue.record("\($0)") }
         #expect(self.lines(of: disk).count == 2_000)
+    }
+
+    @Test func `an entry after years without any is taken, and no more at once than ever`() {
+        let (disk, clock) = (FaultyFiles(), SetClock())
+        let log = AuditLog(path: "/audit.json", clock: clock)
+        log.add(.connected, [])
+        clock.set(MonotonicTime(nanoseconds: .max))
+        for _ in 0..<10_000 { log.add(.refused, []) }
+        log.close()
+        log.run(on: disk) { Issue.record("\($0)") }
+        #expect(self.lines(of: disk).count == 2_001)
     }
 }
