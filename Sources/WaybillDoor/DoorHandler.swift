@@ -65,6 +65,7 @@ final class DoorHandler: ChannelInboundHandler {
     private var place: DoorRoom.Place?
     /// The length of the body, now and when its pace was last judged.
     private var arrived = (now: 0, before: 0)
+    private var pieces = BodyPieces()
     private var pacedAt: MonotonicTime
     /// Whether a part of a request is being handled.
     private var isReading = false
@@ -152,7 +153,10 @@ final class DoorHandler: ChannelInboundHandler {
         self.isReading = true
         defer { self.isReading = false }
         switch (self.unwrapInboundIn(data), self.phase) {
-        case (.head(let head), .idle): self.take(head, context)
+        case (.head(let head), .idle):
+            self.pieces = BodyPieces()
+            self.take(head, context)
+        case (.body(let bytes), _) where !self.pieces.take(bytes.readableBytes): self.endBody(context)
         case (.body(let bytes), .body(var request)):
             let configuration = request.settings.configuration
             guard request.body.count + bytes.readableBytes <= request.byteCountMax else {
@@ -287,6 +291,14 @@ final class DoorHandler: ChannelInboundHandler {
             return context.close(promise: nil)
         }
         self.look(at: min(end, self.pacedAt + Self.paceInterval), context)
+    }
+
+    /// Ends a body that comes in too many pieces, refused or not: an answer would let it go on until it is read.
+    private func endBody(_ context: ChannelHandlerContext) {
+        // Some of it was read already.
+        guard context.channel.isActive else { return }
+        self.door.telemetry.refused(.malformed)
+        context.close(promise: nil)
     }
 
     /// Whether the present request was read to its end.

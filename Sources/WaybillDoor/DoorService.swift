@@ -144,7 +144,11 @@ package final class DoorService: Service {
                         AcceptBackoffHandler(shouldForwardIOErrorCaught: false) { door.accepting(failedBy: $0) })
                 }
             }
-            .childChannelOption(.maxMessagesPerRead, value: 4)
+            // What a connection may read before the others of its event loop have their turn.
+            .childChannelOption(.maxMessagesPerRead, value: 1)
+            .childChannelOption(
+                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
+            )
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             // Who has sent everything may close that side, and gets its answer; in TLS, an alert says so to both.
             .childChannelOption(.allowRemoteHalfClosure, value: self.configuration.certificate == nil)

@@ -114,6 +114,34 @@ class BodyTests(StrangerTest):
             self.assertIn(b" 401 ", answer.split(b"\r\n")[0])
 
 
+class PieceTests(StrangerTest):
+    def chunked(self, pieces, headers=b""):
+        """The answer to a body in these chunks; nothing if the door ends the connection."""
+        with socket.create_connection(("127.0.0.1", self.door.port), timeout=60) as connection:
+            head = b"POST /v1/t HTTP/1.1\r\nHost: door\r\nTransfer-Encoding: chunked\r\n" + headers + b"\r\n"
+            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+            try:
+                connection.sendall(head + body)
+                return connection.recv(4096)
+            except OSError:
+                return b""
+
+    def test_many_pieces_of_a_few_bytes_end_their_connection(self):
+        """Each costs more than its bytes; a body that is small, or comes in pieces of a usual size, is stored."""
+        self.door.start()
+        own = b"Authorization: Basic " + base64.b64encode(f"{KEY}:".encode()) + b"\r\n"
+        other = b"Authorization: Basic " + base64.b64encode(b"wk_nobody_1:") + b"\r\n"
+        body = json.dumps({**track(1), "messageId": "small"}).encode()
+        self.assertIn(b" 200 ", self.chunked([body[at:at + 1] for at in range(len(body))], own))
+        body = json.dumps({**track(2), "messageId": "long", "context": {"pad": "x" * 20_000, "more": ["y"] * 40_000}}).encode()
+        self.assertIn(b" 200 ", self.chunked([body[at:at + 20] for at in range(0, len(body), 20)], own))
+        for headers in [b"", own]:
+            self.assertEqual(self.chunked([b" "] * 200_000, headers), b"")
+        # Refused by its head, and not read on.
+        self.assertIn(self.chunked([b" "] * 200_000, other)[9:12], [b"401", b""])
+        self.assertEqual(self.chunked([body[:1]] + [b" "] * 200_000 + [body[1:]], own), b"")
+
+
 class RequestTests(StrangerTest):
     """RFC 9110 and RFC 9112."""
 
