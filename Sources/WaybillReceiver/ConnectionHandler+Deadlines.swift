@@ -17,6 +17,26 @@ extension ConnectionHandler {
         context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
     }
 
+    /// What a connection may ask for in one turn: at 10 µs each, an event loop is back after some milliseconds.
+    static var stepCountMax: Int { 512 }
+    private static var turnPause: TimeAmount { .milliseconds(1) }
+
+    /// Leaves the rest of what came for later, so that many short messages of one peer do not keep the others waiting.
+    ///
+    /// A task that is due at once would run before anything else is read.
+    func endTurn(_ context: ChannelHandlerContext) {
+        self.isTurnOver = true
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.eventLoop.scheduleTask(in: Self.turnPause) {
+            let handler = bound.value
+            handler.isTurnOver = false
+            guard let context = handler.context else { return }
+            handler.process(context)
+            context.flush()
+            handler.readIfAllowed(context)
+        }
+    }
+
     /// How many counts fit into one line, whatever the ids are.
     private static var toldCountMax: Int { 16 }
 

@@ -84,6 +84,8 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// Whether the budget counts a payload of this connection among those that arrive.
     var isPayloadArriving = false
     var lastSent = NIODeadline.uptimeNanoseconds(0)
+    /// Others have their turn at the event loop before more of this connection's bytes are looked at.
+    var isTurnOver = false
     var closeReason = "the peer closed"
 
     package init(shared: ReceiverShared) {
@@ -134,7 +136,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func readIfAllowed(_ context: ChannelHandlerContext) {
-        guard context.channel.isWritable || self.session.isClosed else { return }
+        guard !self.isTurnOver, context.channel.isWritable || self.session.isClosed else { return }
         switch self.mode {
         case .lines, .payload, .discarding, .closed: context.read()
         case .awaitingAdmission: return
@@ -170,7 +172,12 @@ package final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Bytes
 
     func process(_ context: ChannelHandlerContext) {
-        while self.buffer != nil, self.step(context) {}
+        guard !self.isTurnOver else { return }
+        var stepCount = 0
+        while self.buffer != nil, self.step(context) {
+            stepCount += 1
+            if stepCount == Self.stepCountMax, self.buffer?.readableBytes ?? 0 > 0 { return self.endTurn(context) }
+        }
         if self.buffer?.readableBytes == 0 { self.buffer = nil }
     }
 

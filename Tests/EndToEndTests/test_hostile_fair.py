@@ -142,6 +142,26 @@ def spread(chance, count, lines=10_000):
         yield raw, zlib.compress(raw, 1)
 
 
+class Pings(threading.Thread):
+    """A peer that sends the shortest messages there are, as fast as the receiver takes them, and counts the answers: `PONG 1`."""
+
+    def __init__(self, port, agent, count):
+        super().__init__(daemon=True)
+        self.port, self.agent, self.count, self.answered = port, agent, count, 0
+
+    def run(self):
+        try:
+            with Peer(self.port, timeout=60) as peer:
+                peer.hello(self.agent)
+                sender = threading.Thread(target=peer.socket.sendall, args=(b"PING 1\n" * self.count,), daemon=True)
+                sender.start()
+                while self.answered < self.count and (data := peer.socket.recv(1 << 16)):
+                    self.answered += data.count(b"G")
+                sender.join()
+        except OSError:
+            pass  # The receiver has ended.
+
+
 class FairTest(SiteTest):
     def configured(self, exports="csv", **sections):
         """Starts a receiver with a file of limits."""
@@ -397,6 +417,19 @@ class ConnectionTests(FairTest):
             self.assertEqual(len(crowd), 100)
             time.sleep(1)
         self.assert_prompt(honest, "next to 100 agents that say HELLO, of 60 connections")
+        self.assertEqual(receiver.stop(), 0)
+
+    def test_d12_short_messages_without_end_keep_nobody_waiting(self):
+        """Each connection has a turn of so many messages; and each message has its answer."""
+        receiver = self.configured()
+        with Honest(self.site) as honest:
+            crowd = [Pings(self.site.port, f"ping-{number}", amount("WAYBILL_PINGS", 50_000, 500_000)) for number in range(12)]
+            for peer in crowd:
+                peer.start()
+            for peer in crowd:
+                peer.join()
+        self.assertEqual([peer.answered for peer in crowd], [peer.count for peer in crowd])
+        self.assert_prompt(honest, f"next to {len(crowd)} agents that send PING")
         self.assertEqual(receiver.stop(), 0)
 
     def test_d6_slow_payloads_do_not_hold_the_memory(self):
