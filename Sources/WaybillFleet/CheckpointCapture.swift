@@ -104,9 +104,11 @@ package struct CheckpointCapture: Sendable {
         name == "archive.state" || name == "erasures" || name.hasPrefix("export-") && name.hasSuffix(".state")
     }
 
-    /// Whether a file of `state/` belongs to a checkpoint: a delivery begins another life (`delivery.md`, section 1).
+    /// Whether a file of `state/` belongs to a checkpoint: a delivery begins another life (`delivery.md`, section 1), and
+    /// where this program's readers are concerns no other.
     private static func isCopied(_ name: String) -> Bool {
-        !name.hasPrefix("deliver-") && name != "lock" && !name.hasSuffix(".lock") && !name.hasSuffix(".tmp")
+        !name.hasPrefix("deliver-") && !["lock", "readers"].contains(name) && !name.hasSuffix(".lock")
+            && !name.hasSuffix(".tmp")
     }
 
     private static func write(_ bytes: [UInt8], to path: String, _ files: some FileSystem) throws(FileSystemError) {

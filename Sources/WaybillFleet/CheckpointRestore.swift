@@ -225,16 +225,23 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
             }
             do throws(CheckpointFailure) {
                 try self.fetch(commit)
-                return Report(
-                    round: commit.round, time: commit.time, fileCount: commit.fileCount,
-                    byteCount: commit.byteCount, damaged: damaged)
             } catch {
                 switch error {
                 case .disk(let error): throw .disk(error)
                 case .store(let error): throw .store(error)
                 case .damaged, .changed, .late, .stopped: damaged.append("\(error)")
                 }
+                continue
             }
+            if let request = try self.lineSetAside(at: commit) {
+                damaged.append(
+                    "the checkpoint at \(position) has the line at \(request.offset) of stream \(request.stream), which "
+                        + "was set aside")
+                continue
+            }
+            return Report(
+                round: commit.round, time: commit.time, fileCount: commit.fileCount, byteCount: commit.byteCount,
+                damaged: damaged)
         }
         // All of what was fetched goes: the rounds themselves are the last resort.
         let isWhole = try self.asking { (store) throws(StoreError) in
@@ -243,6 +250,31 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
         guard isWhole else { throw .noCheckpoint(damaged) }
         try self.onDisk { (files) throws(FileSystemError) in try self.removeOthers([], files) }
         return Report(round: 0, time: .unknown, damaged: damaged)
+    }
+
+    /// A line that a later round names not to be read, and that the archive of a checkpoint has, which was fetched.
+    private func lineSetAside(at commit: CheckpointCommit) throws(MergeFailure) -> SetAsideRequest? {
+        let first = try self.asking { (store) throws(StoreError) in try SetAsideRequest.read(1, from: store) }
+        guard first != .absent else { return nil }
+        let image = try self.onDisk { (files) throws(FileSystemError) in
+            try StateImage.read(Path.join(self.root, Self.mergeState), files: files)
+        }
+        var state = MergeState()
+        state.restore(image?.entries ?? [:])
+        let later = try MergeRound.setAsides(behind: state.round, self.store)
+        for number in state.setAsides.pending + later where !state.setAsides.isDone(number) {
+            let found = try self.asking { (store) throws(StoreError) in
+                try SetAsideRequest.read(number, from: store)
+            }
+            // What concerns exports alone stays in the archive.
+            guard case .request(let request) = found, request.isForArchive else { continue }
+            let isRead = try self.onDisk { (files) throws(FileSystemError) in
+                try state.streams.hasRead(
+                    request, upTo: commit.position, in: Path.join(self.root, "journal"), end: state.end, files: files)
+            }
+            if isRead { return request }
+        }
+        return nil
     }
 
     private mutating func fetch(_ commit: CheckpointCommit) throws(CheckpointFailure) {

@@ -43,8 +43,11 @@ package struct MergeRound: Hashable, Sendable {
     package let pieces: [Piece]
     /// How many erasures apply behind it, of all that were asked for; `nil`: as many as before.
     package var erasures: Int?
+    /// The numbers of lines that are not read (``SetAsideRequest``), which no round before it has named.
+    package var setAsides: [Int] = []
 
     package static var pieceCountMax: Int { 4096 }
+    package static var setAsideCountMax: Int { 64 }
 
     package init(number: Int, merger: String, time: WallTime, through: WallTime, pieces: [Piece]) {
         self.number = number
@@ -78,6 +81,7 @@ package struct MergeRound: Hashable, Sendable {
         }
         json.endArray()
         if let erasures { json.member("erasures", erasures) }
+        if !self.setAsides.isEmpty { json.member("set_aside", array: self.setAsides) { $0.integer(Int64($1)) } }
         json.endObject()
         return ManifestLine.sealed(Array(json.output.bytes))
     }
@@ -93,6 +97,9 @@ package struct MergeRound: Hashable, Sendable {
             number: number, merger: merger, time: WallTime(milliseconds: Int64(time)),
             through: WallTime(milliseconds: Int64(through)), pieces: pieces)
         self.erasures = json["erasures"]?.count
+        // Each is a request's number: more than there can be of them are none.
+        self.setAsides = (json["set_aside"]?.elements ?? []).prefix(Self.setAsideCountMax).compactMap(\.count)
+            .filter { (1...SetAsideRequest.countMax).contains($0) }
     }
 }
 

@@ -9,6 +9,7 @@ internal import WaybillSystem
 ///     chain/<chain>             <position> <milliseconds of its last mark>
 ///     barrier/<round>           <position> <milliseconds> <milliseconds>
 ///     erasures, erasure/<n>, erased     `MergedErasures`
+///     aside/<n>                 `MergedSetAsides`
 ///     stream/…, whole/…         `MergedStreams`
 struct MergeState {
     private(set) var fleet: Incarnation?
@@ -19,6 +20,7 @@ struct MergeState {
     private(set) var barriers: [SealBarrier] = []
     private(set) var streams = MergedStreams()
     var erasures = MergedErasures()
+    var setAsides = MergedSetAsides()
 
     init() {}
 
@@ -45,6 +47,7 @@ struct MergeState {
         for (name, chain) in self.chains.sorted(by: { $0.key < $1.key }) { Self.set(name, chain, &lines) }
         for barrier in self.barriers { Self.set(barrier, &lines) }
         self.erasures.write(&lines)
+        self.setAsides.write(&lines)
         var rewrite = try state.beginRewrite()
         var byteCount = lines.bytes.count
         try state.write(lines, to: &rewrite)
@@ -66,6 +69,7 @@ struct MergeState {
             case _ where key.hasPrefix("chain/"): self.restoreChain(key.dropFirst(6), value)
             case _ where key.hasPrefix("barrier/"): self.restoreBarrier(key.dropFirst(8), value)
             case _ where key.hasPrefix("eras"): self.erasures.restore(key, value)
+            case _ where key.hasPrefix("aside/"): self.setAsides.restore(key, value)
             default: _ = self.streams.restore(key, value)
             }
         }

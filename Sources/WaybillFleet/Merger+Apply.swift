@@ -41,6 +41,7 @@ extension Merger {
         }
         self.through = max(self.through, round.through)
         self.erasures.name(upTo: round.erasures, behind: round, at: self.journal.end, &lines)
+        self.setAsides.name(round.setAsides, &lines)
         try self.commit(lines)
     }
 

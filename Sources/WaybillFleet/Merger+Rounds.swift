@@ -19,14 +19,16 @@ extension Merger {
         let pieces = try self.candidates(monotonic)
         let through = max(self.through, self.reachedTime(pieces, now))
         let erasures = try self.newErasures(monotonic)
-        // Without pieces a round is worth while if days can be sealed behind it, or somebody is to be erased.
+        let setAsides = try self.newSetAsides(monotonic)
+        // Without pieces a round is worth while if days can be sealed behind it, or somebody asked for something.
         let canSeal = !self.chains.isEmpty && self.passesBarrier(to: through)
-        guard !pieces.isEmpty || canSeal || erasures != nil else { return .idle }
+        guard !pieces.isEmpty || canSeal || erasures != nil || !setAsides.isEmpty else { return .idle }
         // A round that was deleted must not be created again.
         guard try !RoundFloor.isBehind(self.round, self.store) else { throw .behind(round: self.round) }
         var round = MergeRound(
             number: number, merger: self.setup.name, time: now, through: through, pieces: pieces.map(\.piece))
         round.erasures = erasures
+        round.setAsides = setAsides
         // Until this round, or the one in its place, is known to be new.
         self.mayHaveRevived = true
         switch try self.asking({ (store) throws(StoreError) in

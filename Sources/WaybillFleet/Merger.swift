@@ -43,6 +43,8 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         package var sealInterval = Duration.seconds(300)
         /// How often chains are looked for.
         package var discoveryInterval = Duration.seconds(10)
+        /// Up to where a reader has read the merged journal; `nil`: there is none of this name, or it is not known.
+        package var readPosition: @Sendable (_ reader: String) -> JournalPosition? = { _ in nil }
 
         package init(name: String, fleet: Incarnation, journalDirectory: String, statePath: String) {
             self.name = name
@@ -68,6 +70,8 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     package internal(set) var barriers: [SealBarrier]
     /// What the log has named to be erased.
     package internal(set) var erasures = MergedErasures()
+    /// The lines that the log has named not to be read.
+    package internal(set) var setAsides = MergedSetAsides()
     package internal(set) var tally = MergeTally()
     /// Pieces that were read for a round that somebody else decided.
     var held: [String: HeldPiece] = [:]
@@ -83,6 +87,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     /// Whether it is the first of a chain that begins with a journal that was there.
     var isJoining = false
     var nextErasureLook: MonotonicTime?
+    var setAsideLook = SetAsideLook()
 
     /// What a step did.
     package enum Step: Hashable, Sendable {
@@ -122,6 +127,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         self.chains = restored.chains
         self.barriers = restored.barriers
         self.erasures = restored.erasures
+        self.setAsides = restored.setAsides
     }
 
     private static func journal(
@@ -174,6 +180,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
             round: self.round, end: self.journal.end, through: self.through, chains: self.chains,
             barriers: self.barriers, streams: self.streams)
         whole.erasures = self.erasures
+        whole.setAsides = self.setAsides
         self.stateByteCount = try whole.write(to: &self.state, fleet: self.setup.fleet)
     }
 
@@ -230,6 +237,10 @@ package enum MergeFailure: Error, CustomStringConvertible {
     case erasure(Int)
     /// The data directory's record of erasures has another key than the fleet's.
     case erasureKey
+    /// A line that a round names not to be read is gone, or is none.
+    case setAsideGone(Int)
+    /// A line that a round names not to be read is in this merger's archive.
+    case hasRead(SetAsideRequest)
 
     package var description: String {
         switch self {
@@ -261,6 +272,13 @@ package enum MergeFailure: Error, CustomStringConvertible {
         case .erasureKey:
             "people were erased from this data directory alone, with another key than the fleet's. Move the merger's data "
                 + "directory away and start it again: it makes everything again from the bucket"
+        case .setAsideGone(let number):
+            "\(SetAsideRequest.key(of: number)), which a round names, is gone or damaged; put the object back from the "
+                + "bucket's versions: until then this merger projects nothing new"
+        case .hasRead(let request):
+            "the line at \(request.offset) of stream \(request.stream) was set aside for the whole fleet after this "
+                + "merger had read it. Start it again: it moves its data directory to set-aside and begins from a "
+                + "checkpoint that does not have the line"
         }
     }
 }
@@ -269,8 +287,8 @@ extension MergeFailure {
     /// Whether time or somebody's hand at the bucket or the disk ends it; the merger tries again.
     package var isPassing: Bool {
         switch self {
-        case .store, .disk, .piece, .round, .erasure: true
-        case .journal, .foreign, .otherFleet, .behind, .noCheckpoint, .erasureKey: false
+        case .store, .disk, .piece, .round, .erasure, .setAsideGone: true
+        case .journal, .foreign, .otherFleet, .behind, .noCheckpoint, .erasureKey, .hasRead: false
         }
     }
 }

@@ -209,7 +209,7 @@ extension NoticeText {
                 """,
             effect: "This reader goes no further. Others go on, and the journal keeps what it lacks.",
             remedy: """
-                Set the line at `offset` aside with `waybill set-aside`; or, after an upgrade that reads it, stop the \
+                Set the line at `offset` aside with `waybill set-aside`, for mergers with `--store`; or, after an upgrade that reads it, stop the \
                 program, delete `state/readers` in the data directory, and start it again.
                 """),
         .readerEnded: NoticeText(

@@ -46,6 +46,11 @@ package final class JournalRetirement: Sendable {
         self.state.withLock { $0.positions[name] = position }
     }
 
+    /// The position that one projection has passed; `nil` when it has not recovered yet, or there is none.
+    func position(of name: String) -> JournalPosition? {
+        self.state.withLock { $0.positions[name] }
+    }
+
     /// The position that every projection has passed; `nil` when one has not recovered yet.
     var passedPosition: JournalPosition? {
         self.state.withLock { $0.passed(by: self.names.count) }

@@ -156,6 +156,7 @@ extension MergeFailure {
     /// A short word of a closed set: for metrics.
     enum Code: String, CaseIterable {
         case store, disk, journal, foreign, fleet, piece, round, behind, checkpoint, erasure
+        case poison
     }
 
     var code: Code {
@@ -170,6 +171,7 @@ extension MergeFailure {
         case .behind: .behind
         case .noCheckpoint: .checkpoint
         case .erasure, .erasureKey: .erasure
+        case .setAsideGone, .hasRead: .poison
         }
     }
 
@@ -189,6 +191,9 @@ extension MergeFailure {
         case .noCheckpoint: "no checkpoint in the bucket is whole, and the first rounds are deleted: put them back"
         case .erasure(let number): "erasure \(number) in the bucket is missing or damaged: put it back"
         case .erasureKey: "the data directory's record of erasures is not the fleet's: move the directory away"
+        case .setAsideGone(let number): "set-aside request \(number) in the bucket is missing or damaged: put it back"
+        case .hasRead:
+            "a line that the fleet does not read is in the archive: start again, from a checkpoint without it"
         }
     }
 }

@@ -48,10 +48,10 @@ final class ErasureTurns: Sendable {
         var nextTrial: MonotonicTime?
     }
 
-    private let data: DataDirectory<POSIXFileSystem>
+    let data: DataDirectory<POSIXFileSystem>
     private let feed: JournalFeed
-    private let retirement: JournalRetirement
-    private let logger: Logger
+    let retirement: JournalRetirement
+    let logger: Logger
     private let start: Start
     private let state = Lock(State())
     /// Held while a sealed day's files are read for the bucket, and while an erasure exchanges files.
@@ -85,7 +85,7 @@ final class ErasureTurns: Sendable {
         }
     }
 
-    private func stop() {
+    func stop() {
         let workers = self.state.withLock { state in
             defer { state.workers = [] }
             state.isRunning = false
@@ -173,7 +173,7 @@ final class ErasureTurns: Sendable {
         }
     }
 
-    private func restart() throws(MergeFailure) {
+    func restart() throws(MergeFailure) {
         do throws(Receiver.Failure) {
             try self.resume()
         } catch {
@@ -227,7 +227,7 @@ final class ErasureTurns: Sendable {
         }
     }
 
-    private func onDisk<Answer>(
+    func onDisk<Answer>(
         _ body: () throws(FileSystemError) -> Answer
     ) throws(MergeFailure) -> Answer {
         do throws(FileSystemError) {

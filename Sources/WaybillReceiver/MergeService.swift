@@ -96,8 +96,8 @@ package final class MergeService: Service {
             poison: .watching(data, version: self.setup.receiver.programVersion, decides: false))
         var merger = try self.merger(in: data)
         try self.completeRecord(of: &merger, in: data)
-        let stop = merger.erasures.pending.first?.position ?? merger.end
-        let feed = JournalFeed(end: min(stop, merger.barriers.first?.position ?? merger.end), byteCountMax: 0)
+        // Nothing is handed out before the lines are known that are not read.
+        let feed = JournalFeed(end: JournalPosition(0), byteCountMax: 0)
         self.telemetry.willProject(self.projections.retirement.names)
         let budget = AdmissionBudget(
             byteCount: self.setup.receiver.admissionByteCount, limits: self.setup.receiver.limits,
@@ -156,6 +156,7 @@ package final class MergeService: Service {
         setup.patience = self.setup.sealPatience
         setup.sealInterval = self.setup.sealInterval
         if self.setup.isOnce { setup.discoveryInterval = .zero }
+        setup.readPosition = { [retirement = self.projections.retirement] in retirement.readPosition(of: $0) }
         return try Merger(setup, files: data.files, store: self.countedStore)
     }
 
@@ -189,7 +190,8 @@ package final class MergeService: Service {
                 switch step {
                 case .applied(let round, let tally): self.applied(round, tally)
                 case .idle:
-                    if self.setup.isOnce, merger.barriers.isEmpty, merger.erasures.pending.isEmpty { break }
+                    let isPending = !merger.erasures.pending.isEmpty || !merger.setAsides.pending.isEmpty
+                    if self.setup.isOnce, merger.barriers.isEmpty, !isPending { break }
                     self.wait(self.setup.pollInterval)
                     continue
                 }
@@ -199,7 +201,7 @@ package final class MergeService: Service {
                 failureCount += 1
                 let pause = backoff.fail()
                 self.failed(error, attempt: failureCount, retryingIn: pause)
-                if case .behind = error { self.requestRestore(data) }
+                if error.isForCheckpoint { self.requestRestore(data) }
                 guard error.isPassing else { return self.result.withLock { $0.failure = error } }
                 self.wait(pause)
                 guard case .disk = error else { continue }
@@ -244,6 +246,7 @@ package final class MergeService: Service {
         _ merger: inout Merger<POSIXFileSystem>, _ feed: JournalFeed, _ barriers: SealBarriers,
         _ checkpoints: MergeCheckpoints, _ turns: ErasureTurns
     ) throws(MergeFailure) {
+        guard try turns.setAside(&merger) else { return }
         while true {
             let erasure = merger.erasures.pending.first
             // In the order of rounds; behind one round days are sealed first.

@@ -50,6 +50,11 @@ extension FleetLife {
             if merger.erasures.count != merger.bucket.requestCount {
                 self.violate("\(merger.label) erases \(merger.erasures.count) of \(merger.bucket.requestCount) people")
             }
+            if merger.setAsides != auditor.setAsides || merger.setAsides.count != merger.bucket.setAsideCount {
+                self.violate(
+                    "\(merger.label) leaves \(merger.setAsides) unread of \(merger.bucket.setAsideCount), and one that "
+                        + "began with nothing \(auditor.setAsides)")
+            }
         }
     }
 

@@ -15,6 +15,8 @@ enum FleetTrouble: CaseIterable, Hashable, Sendable {
     case agentDeaths, lostRegistries, rotation, cuts, deletions, likeHeads, clones
     // What lies between.
     case brokenLinks, partitions, slowLinks, clockJumps, silence, otherFleet, erasures
+    // Drawn by dice of its own, so that lives without it are what they were.
+    case setAsides
 }
 
 extension FleetLife {
@@ -53,6 +55,7 @@ extension FleetLife {
         case .silence: self.passHours(receiver)
         case .otherFleet: if self.dice.chance(150) { self.changeFleet() }
         case .erasures: self.askErasure()
+        case .setAsides: self.askSetAside()
         case .twins, .staleLists, .fewPlaces, .likeHeads, .slowLinks: break
         }
     }
@@ -68,6 +71,21 @@ extension FleetLife {
         } catch {
             // It may be there, or come later: what the bucket has at the end counts.
             self.note("an erasure may not have been asked for: \(error)")
+        }
+    }
+
+    /// An operator asks for a line not to be read; the answer may be lost.
+    private func askSetAside() {
+        let batches = self.bucket.allPieces.sorted { $0.key < $1.key }.flatMap(\.value.batches)
+        guard !batches.isEmpty else { return }
+        let batch = self.dice.pick(batches)
+        do throws(StoreError) {
+            _ = try SetAsideRequest.ask(
+                reader: self.dice.chance(800) ? "archive" : "csv", batch.stream, offset: batch.offset, version: "1.2.3",
+                now: WallTime(milliseconds: self.schedule.now / 1_000_000),
+                in: BucketAccess(self.bucket, isMerger: true, self.storeClock))
+        } catch {
+            self.note("a line may not have been asked for: \(error)")
         }
     }
 

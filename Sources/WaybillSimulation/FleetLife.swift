@@ -15,7 +15,8 @@ internal import WaybillSystem
 ///
 /// - every line that its source still has, or that the bucket ever had, is in the merged journal once, byte for byte,
 ///   and nothing else is;
-/// - all mergers have the same journal and the same barriers, and so has one that begins with nothing;
+/// - all mergers have the same journal and the same barriers, and so has one that begins with nothing; all leave the same
+///   lines unread;
 /// - lines of receivers are merged or dropped, none is unaccounted for; conflicts are counted, and there are some only
 ///   where two sources have other bytes under one name;
 /// - missing bytes are named, and no others;
@@ -81,8 +82,9 @@ package final class FleetLife: @unchecked Sendable {
         self.bugs = bugs
         self.trace = trace
         let share = dice.pick([150, 300, 500])
-        var troubles = Set(FleetTrouble.allCases.filter { _ in dice.chance(share) })
+        var troubles = Set(FleetTrouble.allCases.filter { $0 != .setAsides && dice.chance(share) })
         if dice.chance(30) { troubles = [] }
+        if Dice(seed: seed ^ 0x6173_6964_6500).chance(250) { troubles.insert(.setAsides) }
         // One fleet after the other, with other bytes under one name in each, says nothing that one of the two does not.
         if troubles.contains(.clones) { troubles.remove(.otherFleet) }
         self.troubles = troubles

@@ -106,6 +106,9 @@ final class FleetBucket: @unchecked Sendable {
     /// How many people it has requests to erase.
     var requestCount: Int { self.memory.objects.keys.count { $0.hasPrefix(ErasureRequest.prefix) } }
 
+    /// How many lines it has requests not to read.
+    var setAsideCount: Int { self.memory.objects.keys.count { $0.hasPrefix(SetAsideRequest.prefix) } }
+
     private static func read(_ key: String, _ bytes: [UInt8]) -> Piece? {
         guard let name = key.split(separator: "/").last, let start = ChainName.position(ofPiece: name),
             let base = bytes.withUnsafeBytes({ JournalPiece.base(of: $0, startingAt: start) })

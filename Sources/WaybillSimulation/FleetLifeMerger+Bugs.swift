@@ -58,9 +58,21 @@ extension FleetMerger {
         }
     }
 
+    /// The planted bug: a merger that starts again reads what others leave unread.
+    func forgetSetAsides() {
+        self.writeState { entries in
+            for key in entries.keys where key.hasPrefix("aside/") { entries[key] = nil }
+        }
+    }
+
     /// Starts again with another state.
     private func editState(_ change: (inout [String: String]) -> Void) {
         self.kill()
+        self.writeState(change)
+        self.open()
+    }
+
+    private func writeState(_ change: (inout [String: String]) -> Void) {
         let files = FaultyFiles(self.disk.memory)
         do throws(FileSystemError) {
             var log = try StateLog(path: Self.state, files: files)
@@ -78,6 +90,5 @@ extension FleetMerger {
             preconditionFailure("a disk without faults takes a state: \(error)")
         }
         files.die()
-        self.open()
     }
 }

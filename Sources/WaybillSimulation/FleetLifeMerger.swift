@@ -53,6 +53,9 @@ final class FleetMerger {
         setup.roundByteCountMax = 8_000
         setup.placeCountMax = self.life.has(.mergeWithoutComparing) ? 0 : self.life.placeCountMax
         if self.life.has(.sealWithoutWaiting) { setup.patience = .zero }
+        // One of them reads every line as soon as it is merged, and names none that is not to be read.
+        if self.label == "m0" { setup.readPosition = { _ in JournalPosition(.max) } }
+        if self.life.has(.forgetSetAsides) { self.forgetSetAsides() }
         do {
             try files.createDirectories(Self.journal)
             try files.createDirectories(Path.parent(of: Self.state))
@@ -164,7 +167,8 @@ final class FleetMerger {
                     self.life.violate("\(self.label) has a disk without faults, and says \(error)")
                 }
                 self.kill()
-            case .journal, .foreign, .otherFleet, .piece, .round, .behind, .noCheckpoint, .erasure, .erasureKey:
+            case .journal, .foreign, .otherFleet, .piece, .round, .behind, .noCheckpoint, .erasure, .erasureKey,
+                .setAsideGone, .hasRead:
                 self.life.violate("\(self.label): \(error)")
             }
             return true
@@ -176,6 +180,9 @@ final class FleetMerger {
     var end: JournalPosition { self.merger?.end ?? JournalPosition(0) }
     var barriers: [SealBarrier] { self.merger?.barriers ?? [] }
     var missing: [MissingBytes] { self.merger?.missing ?? [] }
+
+    /// The lines that nothing reads.
+    var setAsides: [Int] { self.merger?.setAsides.named ?? [] }
 
     /// What it erases, and where; none of it is ever applied in these lives.
     var erasures: [PendingErasure] {

@@ -135,12 +135,15 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case eraseAtSight
     /// A merger that was killed takes the next erasure for applied.
     case forgetPendingErasures
+    /// A merger that was killed forgets which lines are not read.
+    case forgetSetAsides
 
     /// Those of a fleet.
     package static let ofFleet: [PlantedBug] = [
         .sayAcknowledged, .overwritePieces, .trustTakenKeys, .sealBeforeStored, .rememberEndsAlone, .mergeWholeBatches,
         .mergeWithoutComparing, .shareChains, .oneMergePosition, .mergeInNameOrder, .ignoreFleet, .ignoreProofsOfFleet,
         .numberForEachReceiver, .sealWithoutWaiting, .believeOwnClock, .eraseAtSight, .forgetPendingErasures,
+        .forgetSetAsides,
     ]
 
     /// Those of retention.

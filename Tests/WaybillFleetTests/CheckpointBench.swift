@@ -112,13 +112,16 @@ final class CheckpointBench {
         receiver.counts = copy.counts
     }
 
-    func merger(_ name: String, _ files: FaultyFiles) throws -> Merger<FaultyFiles> {
+    func merger(
+        _ name: String, _ files: FaultyFiles, readPosition: JournalPosition? = nil
+    ) throws -> Merger<FaultyFiles> {
         var setup = Merger<FaultyFiles>.Setup(
             name: name, fleet: Self.fleet, journalDirectory: "/data/journal", statePath: "/data/state/merge.state")
         setup.segmentByteCountMax = 3_000
         setup.discoveryInterval = .zero
         setup.placeCountMax = 12
         setup.placeByteCountMax = 5_000
+        setup.readPosition = { _ in readPosition }
         return try Merger(setup, files: files, store: self.store)
     }
 

@@ -226,6 +226,18 @@ private struct PoisonBench {
         try life.liveOn(PoisonBench.archive)
         #expect(life.deathCount == 2)
         #expect(life.archived == life.lines([0, 1, 2, 3, 5, 6, 7, 8]))
+
+        // One that it never ended, and that knows the line before it reads, has the same files.
+        let other = try PoisonBench(batches: 3, marked: [4])
+        let others = DataDirectory(root: "/data", files: other.bench.disk)
+        _ = try PoisonedLines.add(line, in: others)
+        var archive = try PoisonBench.archive(others)
+        let start = try archive.recover().position
+        var run = ProjectionRun(journalDirectory: others.journal, files: other.bench.disk)
+        _ = try run.advance(&archive, from: start, upTo: other.bench.end)
+        try archive.checkpoint(at: other.bench.end)
+        #expect(other.bench.tree("archive") == life.bench.tree("archive"))
+        #expect(other.poison == life.poison)
     }
 
     @Test func `a record of such a line survives its text`() throws {

@@ -68,7 +68,7 @@ class Audit:
         count = max(self.slices(len(listed)), min(SLICES, self.context.defaultParallelism))
         ordered = rows.repartitionAndSortWithinPartitions(count, lambda key: zlib.crc32(key[0].encode()))
         found = ordered.mapPartitions(formats.gaps).cache()
-        judge = Judge(self.first, self.last, self.cut_off, rounds, days, is_whole, address, self.erased_people())
+        judge = Judge(self.first, self.last, self.cut_off, rounds, days, is_whole, address, self.erased_people(), self.unread_lines())
         missing = found.filter(lambda gap: gap.kind == "missing").keyBy(lambda gap: gap.references[0][1])
         others = found.filter(lambda gap: gap.kind != "missing").keyBy(lambda gap: gap.references[0][1])
         verdicts = missing.groupByKey().flatMap(judge.missing).union(others.groupByKey().flatMap(judge.filed)).cache()
@@ -91,6 +91,18 @@ class Audit:
             except Damage:
                 continue  # No round names such a request.
         return formats.ErasedPeople(requests)
+
+    def unread_lines(self) -> set[tuple[str, int]]:
+        """The lines that no merger reads: they are in the quarantines."""
+        lines = set()
+        for key, _ in self.bucket.list("merge/s00/set-aside/"):
+            try:
+                request = formats.checked_document(self.bucket.read(key) or b"")
+            except Damage:
+                continue  # No round names such a request.
+            if request.get("reader") == "archive":
+                lines.add((formats.stream_name(request), request.get("offset")))
+        return lines
 
     @staticmethod
     def erased(verdicts, days: dict) -> dict[tuple, int]:
@@ -240,11 +252,11 @@ def read_aside(keys: Iterable[str], address: Address) -> Iterator[tuple]:
 class Judge:
     """What the lines are that pieces and archive do not have once each. Yields a kind, and a name where it matters."""
 
-    def __init__(self, first, last, cut_off, rounds, days, is_whole, address, people):
+    def __init__(self, first, last, cut_off, rounds, days, is_whole, address, people, unread=frozenset()):
         self.first, self.last, self.cut_off, self.rounds = first, last, cut_off, rounds
         self.days = {folder: (rounds.sealing(day["sealed_at"]), day["zone"]) for folder, day in days.items()}
         self.zone = next(iter(self.days.values()))[1] if self.days else "UTC"
-        self.is_whole, self.address, self.people = is_whole, address, people
+        self.is_whole, self.address, self.people, self.unread = is_whole, address, people, unread
 
     def missing(self, row: tuple[str, Iterable[Gap]]) -> Iterator[tuple[str, Json | None]]:
         """Lines of a piece that no sealed day has."""
@@ -264,6 +276,9 @@ class Judge:
                 yield "missing", {"kind": "missing", **name, "bytes": gap.end - gap.start, "piece": key}
                 continue
             for offset, line in formats.lines_in(raw, batch.offset, gap.start, gap.end):
+                if (gap.stream, offset) in self.unread:
+                    yield "quarantined", None
+                    continue
                 kind, place = self.kind(line, batch, number, received)
                 yield kind, place and {"kind": kind, **name_of(gap.stream, offset), **place, "piece": key}
 
