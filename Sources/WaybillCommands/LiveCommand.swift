@@ -137,6 +137,8 @@ struct LiveCommand: AsyncParsableCommand {
             data: resolved.data.root, listen: self.listen, exports: resolved.exports, token: try self.token())
         configuration.receiver = resolved.receiver
         configuration.mask = resolved.mask
+        configuration.version = packageVersion
+        configuration.tell = { Console.printError($0) }
         configuration.hosts = self.host
         // A certain address is a name, too; 0.0.0.0 is none.
         if !["0.0.0.0", "::"].contains(self.listen.host) { configuration.hosts.append(self.listen.host) }

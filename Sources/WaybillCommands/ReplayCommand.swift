@@ -119,7 +119,9 @@ struct ReplayCommand: ParsableCommand {
         do throws(Replay.Failure) {
             let replayer = try Replayer(
                 dataDirectory: self.data, files: self.files, request: request,
-                openFileCountMax: ProcessLimits.projectionFileCount(ofOpenFiles: 16_384, needed: 2_048))
+                openFileCountMax: ProcessLimits.projectionFileCount(ofOpenFiles: 16_384, needed: 2_048),
+                places: LoneReader.places(of: "replay", in: DataDirectory(root: self.data, files: self.files)),
+                version: packageVersion)
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }
                 return
@@ -162,6 +164,7 @@ struct ReplayCommand: ParsableCommand {
     }
 
     private func show(_ report: Replay.Report, of request: Replay.Request) throws(Replay.Failure) {
+        for sentence in report.unread { Console.printError(sentence) }
         for difference in report.differences where !difference.isEmpty { print(difference.json) }
         for provider in request.providers {
             let counts = report.counts[provider] ?? Replay.Counts()

@@ -107,7 +107,7 @@ package struct CheckpointCapture: Sendable {
     /// Whether a file of `state/` belongs to a checkpoint: a delivery begins another life (`delivery.md`, section 1), and
     /// where this program's readers are concerns no other.
     private static func isCopied(_ name: String) -> Bool {
-        !name.hasPrefix("deliver-") && !["lock", "readers"].contains(name) && !name.hasSuffix(".lock")
+        !name.hasPrefix("deliver-") && name != "lock" && !name.hasPrefix("readers") && !name.hasSuffix(".lock")
             && !name.hasSuffix(".tmp")
     }
 

@@ -33,17 +33,21 @@ package struct Follower<Files: FileSystem>: ~Copyable {
 
     private var reader: BatchReader<Files>
     private var readers: EventReaders
+    /// What keeps the program alive; `nil`: whatever is read, it has read it before.
+    private let lone: LoneReader<Files>?
 
     /// Follows a journal.
     ///
     /// - Parameters:
     ///   - erased: the people whose lines are left out.
     ///   - poison: the lines that are not read.
+    ///   - lone: reads lines that ended the program each alone.
     package init(
         journal directory: String, from position: JournalPosition, files: Files, erased: ErasedPeople? = nil,
-        poison: PoisonedLines? = nil
+        poison: PoisonedLines? = nil, lone: LoneReader<Files>? = nil
     ) {
         self.readers = EventReaders(erased: erased, poison: poison)
+        self.lone = lone
         self.reader = BatchReader(journalDirectory: directory, position: position, files: files)
     }
 
@@ -57,18 +61,60 @@ package struct Follower<Files: FileSystem>: ~Copyable {
 
     /// The next batch that ends at or before `end`; `nil` when there is none yet.
     package mutating func next(upTo end: JournalPosition) throws(FileSystemError) -> FollowedBatch? {
-        guard let batch = try self.reader.next(upTo: end) else { return nil }
-        let reader = self.readers.reader(for: batch.description)
+        try self.reader.next(upTo: end).map { self.followed($0, 0..<$0.raw.count, from: 0) }
+    }
+
+    /// Takes the next batch that ends at or before `end`: as a whole, or each line of it alone after it ended the program.
+    ///
+    /// - Returns: `false` when there is none yet.
+    package mutating func next(
+        upTo end: JournalPosition, _ take: (FollowedBatch) -> Void
+    ) throws(FileSystemError) -> Bool {
+        guard let batch = try self.reader.next(upTo: end) else { return false }
+        guard let lone else {
+            take(self.followed(batch, 0..<batch.raw.count, from: 0))
+            return true
+        }
+        var readers = self.readers
+        var number = 0
+        lone.read(
+            batch.raw, of: batch.description.name, from: batch.offset.rawValue, at: batch.position.rawValue,
+            use: { readers.use($0) }
+        ) { lines, offset in
+            let start = Int(offset - batch.offset.rawValue)
+            let followed = Self.followed(batch, start..<(start + lines.count), from: number, &readers)
+            number += followed.lineCount
+            take(followed)
+        }
+        self.readers = readers
+        return true
+    }
+
+    private mutating func followed(
+        _ batch: ProjectedBatch, _ lines: Range<Int>, from firstNumber: Int
+    ) -> FollowedBatch {
+        Self.followed(batch, lines, from: firstNumber, &self.readers)
+    }
+
+    /// - Parameters:
+    ///   - lines: adjacent ones of the batch.
+    ///   - firstNumber: how many lines of the batch are before them.
+    private static func followed(
+        _ batch: ProjectedBatch, _ lines: Range<Int>, from firstNumber: Int, _ readers: inout EventReaders
+    ) -> FollowedBatch {
+        let raw = UnsafeRawBufferPointer(rebasing: batch.raw[lines])
+        let start = batch.offset.rawValue + UInt64(lines.lowerBound)
+        let reader = readers.reader(for: batch.description)
         var spans: [LiveBatch.Span] = []
         var quarantined: [QuarantinedLine] = []
-        var number = 0
-        batch.raw.forEachLine { range in
+        var number = firstNumber
+        raw.forEachLine { range in
             number += 1
             // A line feed alone is counted nowhere.
             guard !range.isEmpty else { return }
-            let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
+            let line = UnsafeRawBufferPointer(rebasing: raw[range])
             // Of any reader: a page reads a line in more ways than an archive.
-            let isPoison = reader.poison.readers(at: batch.offset.rawValue + UInt64(range.lowerBound)) != nil
+            let isPoison = reader.poison.readers(at: start + UInt64(range.lowerBound)) != nil
             switch isPoison ? .quarantine(.poison) : reader.read(line) {
             case .event(let facts):
                 spans.append(
@@ -87,7 +133,7 @@ package struct Follower<Files: FileSystem>: ~Copyable {
         }
         let live = LiveBatch(
             position: batch.position, reader: reader, path: batch.description.source, receivedAt: batch.receivedAt,
-            offset: batch.offset.rawValue, spans: spans, bytes: spans.isEmpty ? [] : Array(batch.raw))
-        return FollowedBatch(batch: live, quarantined: quarantined, lineCount: number)
+            offset: start, spans: spans, bytes: spans.isEmpty ? [] : Array(raw))
+        return FollowedBatch(batch: live, quarantined: quarantined, lineCount: number - firstNumber)
     }
 }

@@ -4,6 +4,7 @@ internal import NIOPosix
 internal import WaybillArchive
 package import WaybillExport
 internal import WaybillMetrics
+internal import WaybillProjection
 package import WaybillSystem
 package import WaybillTLS
 
@@ -22,6 +23,10 @@ package struct LiveConfiguration: Sendable {
     package var tls: TLSServerConfiguration?
     /// What started this process, and watches it.
     package var manager = ServiceManager.none
+    /// The build.
+    package var version = ""
+    /// Hears what an operator should know.
+    package var tell: @Sendable (String) -> Void = { _ in }
 
     package init(data: String, listen: NetworkAddress, exports: [ExportOptions], token: Secret) {
         self.data = data
@@ -91,9 +96,11 @@ package final class LiveServer: Sendable {
             // A receiver on this machine comes first.
             Worker.giveWay()
             let files = POSIXFileSystem(.data, dataDirectory: configuration.data)
-            let state = LiveState(
-                data: DataDirectory(root: configuration.data, files: files), exports: configuration.exports,
-                mask: configuration.mask)
+            let data = DataDirectory(root: configuration.data, files: files)
+            let lone = LoneReader(
+                of: "live", for: "live", in: data, places: LoneReader.places(of: "live", in: data),
+                version: configuration.version, tell: configuration.tell)
+            let state = LiveState(data: data, exports: configuration.exports, mask: configuration.mask, lone: lone)
             var worker = LiveWorker(state: state, inbox: inbox, client: client, clock: POSIXClock())
             worker.run(configuration.manager)
         }

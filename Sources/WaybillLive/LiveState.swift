@@ -2,7 +2,7 @@ package import WaybillArchive
 package import WaybillExport
 internal import WaybillJSON
 package import WaybillJournal
-internal import WaybillProjection
+package import WaybillProjection
 package import WaybillSystem
 
 /// What `waybill live` knows: the newest events, and what can be said about them.
@@ -27,6 +27,7 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     private static var delayCountMax: Int { 1000 }
 
     let data: DataDirectory<Files>
+    private let lone: LoneReader<Files>?
     let mask: Mask
     let outcomes: Outcomes
     private var follower: Follower<Files>?
@@ -57,9 +58,10 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
 
     package init(
         data: DataDirectory<Files>, exports: [ExportOptions], mask: Mask = .none,
-        limits: LineRing.Limits = LineRing.Limits()
+        limits: LineRing.Limits = LineRing.Limits(), lone: LoneReader<Files>? = nil
     ) {
         self.data = data
+        self.lone = lone
         self.mask = mask
         self.outcomes = Outcomes(exports)
         self.line = ShownLine(mask: mask)
@@ -79,9 +81,7 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         try self.lookForErasures()
         if let position = self.position {
             if self.follower == nil {
-                self.follower = Follower(
-                    journal: self.data.journal, from: position, files: self.data.files, erased: self.erased,
-                    poison: self.poison)
+                self.follower = self.follower(from: position)
             }
             if position > end {
                 // Another journal is in its place.
@@ -92,9 +92,7 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
             return
         }
         let start = try self.start(before: end, resuming: cursor)
-        self.follower = Follower(
-            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased,
-            poison: self.poison)
+        self.follower = self.follower(from: start)
         self.position = start
         self.ring.removeAll(from: start)
     }
@@ -120,7 +118,8 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         // Not before: after an error, the next look is the first one again.
         self.erasureStamp = []
         self.erased = try ErasedPeople.read(in: self.data)
-        self.poison = try PoisonedLines.read(in: self.data)
+        self.poison =
+            if let lone { try lone.reload() } else { try PoisonedLines.read(in: self.data) }
         self.erasureStamp = stamp
     }
 
@@ -135,10 +134,14 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         return JournalPosition(max(start, first?.rawValue ?? 0, 0))
     }
 
+    private func follower(from start: JournalPosition) -> Follower<Files> {
+        Follower(
+            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased, poison: self.poison,
+            lone: self.lone)
+    }
+
     private mutating func restart(from start: JournalPosition, after position: JournalPosition) {
-        self.follower = Follower(
-            journal: self.data.journal, from: start, files: self.data.files, erased: self.erased,
-            poison: self.poison)
+        self.follower = self.follower(from: start)
         self.position = start
         self.ring.removeAll(from: start)
         self.add(gapFrom: position, to: start)
@@ -159,15 +162,15 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         for _ in 0..<batchCountMax {
             guard var follower = self.follower.take() else { return true }
             // After an error, the next begin makes another one.
-            let next = try follower.next(upTo: end)
+            let isThere = try follower.next(upTo: end) { self.take($0, now: now) }
             self.position = follower.position
+            self.poison = self.lone?.poison ?? self.poison
             for gap in follower.takeGaps() { self.add(gapFrom: gap.start, to: gap.end) }
             self.follower = consume follower
-            guard let next else {
+            guard isThere else {
                 self.isWarm = true
                 return true
             }
-            self.take(next, now: now)
         }
         return false
     }

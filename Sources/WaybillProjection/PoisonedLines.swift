@@ -81,15 +81,18 @@ package struct PoisonedLines: Hashable, Sendable {
     }
 
     /// Reads those of a data directory; `nil` if there are none.
-    package static func read(in data: DataDirectory<some FileSystem>) throws(FileSystemError) -> PoisonedLines? {
-        guard let image = try StateImage.read(Self.path(in: data), files: data.files) else { return nil }
+    ///
+    /// - Parameter file: below the data directory.
+    package static func read(
+        in data: DataDirectory<some FileSystem>, file: String = Self.file
+    ) throws(FileSystemError) -> PoisonedLines? {
+        guard let image = try StateImage.read(Path.join(data.root, file), files: data.files) else { return nil }
         let lines = Self.lines(in: image.entries)
         return lines.isEmpty ? nil : PoisonedLines(lines)
     }
 
-    private static func path(in data: DataDirectory<some FileSystem>) -> String {
-        Path.join(data.root, "quarantine/_poison")
-    }
+    /// What the receiver does not read.
+    package static var file: String { "quarantine/_poison" }
 
     private static func lines(in entries: [String: String]) -> [PoisonedLine] {
         entries.filter { $0.key.hasPrefix(Self.linePrefix) }.sorted { $0.key < $1.key }
@@ -100,9 +103,9 @@ package struct PoisonedLines: Hashable, Sendable {
     ///
     /// - Returns: all lines then; `nil` if there are too many.
     package static func add(
-        _ line: PoisonedLine, in data: DataDirectory<some FileSystem>
+        _ line: PoisonedLine, in data: DataDirectory<some FileSystem>, file: String = Self.file
     ) throws(FileSystemError) -> PoisonedLines? {
-        let path = Self.path(in: data)
+        let path = Path.join(data.root, file)
         try data.files.createDirectories(Path.parent(of: path))
         try data.files.synchronizeDirectory(data.root)
         var state = try StateStore(path: path, files: data.files)

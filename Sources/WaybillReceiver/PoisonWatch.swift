@@ -60,11 +60,6 @@ struct PoisonGuard {
         case stop
     }
 
-    /// From so many starts that ended at one batch on, its lines are read alone, so that the next end names the line.
-    private static var unexplainedEndCountToRehearse: Int { 2 }
-    private static var unexplainedEndCountToTell: Int { 3 }
-    private static var faultCountToSetAside: Int { 2 }
-
     let reader: String
     private let place: ReadingPlace
     private let watch: PoisonWatch
@@ -94,32 +89,25 @@ struct PoisonGuard {
     ) throws(FileSystemError) -> Advice {
         let position = batch.position.rawValue
         let stream = Self.hash(batch)
-        let ends = self.place.unexplainedEnds(at: position, stream)
-        let suspicion = self.place.suspicion(of: position, stream)
-        guard ends != nil || suspicion != nil else { return .read(.batch) }
+        guard let finding = self.place.finding(at: position, stream) else { return .read(.batch) }
         var known = known
-        if let suspicion {
-            switch suspicion.phase {
-            case .batchAgain:
-                self.telemetry.readerStopped(self.reader, batch, signal: suspicion.signal, offset: nil)
-                return .stop
-            case .line:
-                let isKnown =
-                    known?.readers(of: batch.description.name).has(UInt64(suspicion.offset), for: self.reader) ?? false
-                if !isKnown, suspicion.count >= Self.faultCountToSetAside {
-                    guard let added = try self.setAside(suspicion, of: batch) else { return .stop }
-                    known = added
-                    use(added)
-                }
-            case .batch:
-                self.telemetry.readerSuspects(self.reader, batch, signal: suspicion.signal)
+        switch finding.phase {
+        case .batchAgain:
+            self.telemetry.readerStopped(self.reader, batch, signal: finding.signal, offset: nil)
+            return .stop
+        case .line:
+            guard let offset = finding.poisonOffset else { break }
+            let isKnown = known?.readers(of: batch.description.name).has(UInt64(offset), for: self.reader) ?? false
+            if !isKnown {
+                guard let added = try self.setAside(offset, signal: finding.signal, of: batch) else { return .stop }
+                known = added
+                use(added)
             }
-        } else if let ends, ends.count >= Self.unexplainedEndCountToTell {
-            self.telemetry.readerEnded(self.reader, batch, ends)
+        case .batch: self.telemetry.readerSuspects(self.reader, batch, signal: finding.signal)
+        case nil: break
         }
-        guard suspicion != nil || ends.map({ $0.count >= Self.unexplainedEndCountToRehearse }) ?? false else {
-            return .read(.batch)
-        }
+        if let ends = finding.endsToTell { self.telemetry.readerEnded(self.reader, batch, ends) }
+        guard finding.isToRehearse else { return .read(.batch) }
         let poison = known?.readers(of: batch.description.name)
         try batch.raw.forEachLine { (range) throws(FileSystemError) in
             let offset = batch.offset.advanced(by: range.lowerBound)
@@ -149,19 +137,19 @@ struct PoisonGuard {
 
     /// - Returns: `nil` if it must not be decided here, or there are too many.
     private func setAside(
-        _ suspicion: ReadingPlace.Suspicion, of batch: ProjectedBatch
+        _ offset: Int, signal: Int, of batch: ProjectedBatch
     ) throws(FileSystemError) -> PoisonedLines? {
-        let start = suspicion.offset - Int(batch.offset.rawValue)
+        let start = offset - Int(batch.offset.rawValue)
         guard (0..<batch.raw.count).contains(start), self.watch.decides else {
-            self.telemetry.readerStopped(self.reader, batch, signal: suspicion.signal, offset: suspicion.offset)
+            self.telemetry.readerStopped(self.reader, batch, signal: signal, offset: offset)
             return nil
         }
         let line = PoisonedLine(
-            reader: self.reader, stream: batch.description.name, offset: UInt64(suspicion.offset),
-            byteCount: (batch.raw.firstNewline(from: start) ?? batch.raw.count) - start, signal: suspicion.signal,
+            reader: self.reader, stream: batch.description.name, offset: UInt64(offset),
+            byteCount: (batch.raw.firstNewline(from: start) ?? batch.raw.count) - start, signal: signal,
             version: self.watch.version, at: self.clock.wallTime())
         guard let added = try self.watch.add(line) else {
-            self.telemetry.readerStopped(self.reader, batch, signal: suspicion.signal, offset: suspicion.offset)
+            self.telemetry.readerStopped(self.reader, batch, signal: signal, offset: offset)
             return nil
         }
         self.telemetry.poisonSetAside(line, source: batch.description.source)

@@ -33,11 +33,6 @@ extension DataDirectory {
         try Replay.onDisk { () throws(FileSystemError) in try ErasedPeople.read(in: self) }
     }
 
-    /// The lines that are not read.
-    func poisonForReplay() throws(Replay.Failure) -> PoisonedLines? {
-        try Replay.onDisk { () throws(FileSystemError) in try PoisonedLines.read(in: self) }
-    }
-
     /// The entries of a projection's checkpoint; empty if it has none.
     func recordedEntries(of projection: String) throws(Replay.Failure) -> [String: String] {
         try Replay.onDisk { () throws(FileSystemError) in

@@ -101,6 +101,11 @@ struct LineSurveyor: ~Copyable {
         self.providers = request.users == .newest ? request.providers.filter(\.appliesUsersInOrder) : []
     }
 
+    /// Changes the lines that are not read, from now on.
+    mutating func use(_ poison: PoisonedLines) {
+        self.readers.use(poison)
+    }
+
     /// The passes to make, in order; none if nothing needs to be known.
     func passes(lineCount: Int) -> [Pass] {
         var passes: [Pass] = []

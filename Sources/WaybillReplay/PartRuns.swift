@@ -1,4 +1,7 @@
 internal import WaybillArchive
+internal import WaybillJournal
+internal import WaybillProjection
+internal import WaybillProtocol
 internal import WaybillSystem
 
 extension ArchiveIndex.Part {
@@ -25,5 +28,38 @@ extension ArchiveIndex.Part {
             guard let (run, bytes) = next, try body(run, bytes) else { break }
         }
         return reader.explainedByteCount
+    }
+}
+
+extension LoneReader {
+    /// Reads a run of the archive, whose position is told by the file and the place in it.
+    ///
+    /// - Parameter body: reads lines; where they begin in their stream, and in the file.
+    func read<Failure: Error>(
+        _ bytes: UnsafeRawBufferPointer, of run: SourceRun, in part: ArchiveIndex<Files>.Part,
+        use: (PoisonedLines) -> Void,
+        _ body: (UnsafeRawBufferPointer, StreamOffset, Int) throws(Failure) -> Void
+    ) throws(Failure) {
+        let file = Int(FNV1a.hash(part.path.utf8) & 0xFFFF_FFFF)
+        try self.read(
+            bytes, of: run.description.name, from: run.offset.rawValue, at: file << 20 ^ run.range.lowerBound, use: use
+        ) { lines, offset throws(Failure) in
+            let start = run.range.lowerBound + Int(offset - run.offset.rawValue)
+            try body(lines, StreamOffset(offset), start)
+        }
+    }
+
+    /// Reads a batch of the journal.
+    ///
+    /// - Parameter body: reads lines; where they begin in their stream, and in the batch.
+    func read<Failure: Error>(
+        _ batch: ProjectedBatch, use: (PoisonedLines) -> Void,
+        _ body: (UnsafeRawBufferPointer, StreamOffset, Int) throws(Failure) -> Void
+    ) throws(Failure) {
+        try self.read(
+            batch.raw, of: batch.description.name, from: batch.offset.rawValue, at: batch.position.rawValue, use: use
+        ) { lines, offset throws(Failure) in
+            try body(lines, StreamOffset(offset), Int(offset - batch.offset.rawValue))
+        }
     }
 }

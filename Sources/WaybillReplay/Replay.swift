@@ -163,6 +163,8 @@ package enum Replay {
         package var damagedParts: [String] = []
         /// Differences from the current generation, if requested.
         package var differences: [PartitionDifference] = []
+        /// Sentences about lines that ended the program: each line that it left out is a dead letter of the new generation.
+        package var unread: [String] = []
     }
 
     /// Why a replay failed or did not finish.

@@ -102,6 +102,11 @@ struct ReplayedLines: ~Copyable {
         self.outlets = outlets
     }
 
+    /// Changes the lines that are not read, from now on.
+    mutating func use(_ poison: PoisonedLines) {
+        self.readers.use(poison)
+    }
+
     mutating func beginPart() {
         self.facts = PartFacts()
     }

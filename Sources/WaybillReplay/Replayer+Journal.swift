@@ -68,20 +68,23 @@ extension Replayer {
         _ targets: [(options: ExportOptions, target: Target)], _ observer: Replay.Observer,
         finish: () throws(FileSystemError) -> [Destination: Replay.Counts]
     ) throws(Replay.Failure) -> Replay.Report {
+        let lone = self.loneReader(0, observer.noticed)
         var feed = ReplayedLines(
             request: self.request, range: self.request.range, survey: survey, environment: nil,
             outlets: targets.map {
                 FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
-            }, erased: try self.data.erasedForReplay(), poison: try self.data.poisonForReplay())
+            }, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
         var report = Replay.Report()
         var progress = Replay.Progress()
         progress.totalByteCount = max(0, end.rawValue - start.rawValue)
         progress.totalUnitCount = 1
         let damages = try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
             do throws(FileSystemError) {
-                feed.take(
-                    batch.raw, of: batch.description, from: batch.offset,
-                    at: LinePosition(part: number, offset: 0), receivedAt: batch.receivedAt)
+                lone.read(batch, use: { feed.use($0) }) { lines, offset, start in
+                    feed.take(
+                        lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
+                        receivedAt: batch.receivedAt)
+                }
                 try feed.finishBatch()
             } catch {
                 throw .disk(error)
@@ -90,6 +93,7 @@ extension Replayer {
             observer.progressed(progress)
         }
         report.counts = try Replay.onDisk(finish)
+        self.places.forget()
         report.unexplainedByteCount = damages.reduce(0) { $0 + $1.end.rawValue - $1.start.rawValue }
         for outlet in feed.outlets {
             report.counts[outlet.provider, default: Replay.Counts()].add(outlet.counts)
@@ -101,8 +105,9 @@ extension Replayer {
     private func surveyJournal(
         from start: JournalPosition, to end: JournalPosition, _ observer: Replay.Observer
     ) throws(Replay.Failure) -> LineSurvey {
+        let lone = self.loneReader(0, observer.noticed)
         var surveyor = LineSurveyor(
-            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.data.poisonForReplay())
+            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
         var lineCount = 0
         try self.visitJournal(from: start, to: end, observer) { batch, _ throws(Replay.Failure) in
@@ -110,9 +115,11 @@ extension Replayer {
         }
         for pass in surveyor.passes(lineCount: lineCount) {
             try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
-                try surveyor.take(
-                    batch.raw, of: batch.description, from: batch.offset,
-                    at: LinePosition(part: number, offset: 0), in: pass)
+                try lone.read(batch, use: { surveyor.use($0) }) { lines, offset, start throws(Replay.Failure) in
+                    try surveyor.take(
+                        lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
+                        in: pass)
+                }
             }
             surveyor.finishPass()
         }

@@ -52,18 +52,19 @@ extension Replayer {
                 "continuing an interrupted replay: \(board.report.resumedUnitCount) of "
                     + "\(plan.units.count) partitions are already made")
         }
-        let jobCount = max(1, min(self.request.jobCount, missing.count))
+        // What ended the program is looked for by one reader.
+        let jobCount = self.places.hasFindings ? 1 : max(1, min(self.request.jobCount, missing.count))
         board.workerCount = jobCount
         let shared = Monitor(board)
         let crew = UnitCrew(
             replayer: self, plan: plan, survey: survey, catalog: PartCatalog(), units: missing,
             isStopped: observer.isStopped, make: make, finish: finish)
         if jobCount == 1 {
-            crew.work(shared) { observer.progressed($0) }
+            crew.work(shared, number: 0) { observer.progressed($0) }
         } else {
             let workers = (0..<jobCount).map { number in
                 Worker(name: "replay-\(number)") {
-                    crew.work(shared) { _ in }
+                    crew.work(shared, number: number) { _ in }
                 }
             }
             while true {
@@ -77,6 +78,7 @@ extension Replayer {
         let result = shared.update { board in (board.report, board.failure, board.isInterrupted, board.progress) }
         if let failure = result.1 { throw .disk(failure) }
         if result.2 { throw .interrupted(done: result.3.unitCount, of: result.3.totalUnitCount) }
+        self.places.forget()
         observer.progressed(result.3)
         return result.0
     }
@@ -101,10 +103,11 @@ extension Replayer {
         let make: MakeTarget<Target>
         let finish: FinishUnit<Target>
 
-        func work(_ board: Monitor<Board>, progressed: (Replay.Progress) -> Void) {
+        func work(_ board: Monitor<Board>, number worker: Int, progressed: (Replay.Progress) -> Void) {
+            let lone = self.replayer.loneReader(worker) { told in board.update { $0.report.unread.append(told) } }
             while let number = self.take(board) {
                 do throws(FileSystemError) {
-                    let outcome = try self.makeUnit(number, board, progressed: progressed)
+                    let outcome = try self.makeUnit(number, board, lone, progressed: progressed)
                     guard let outcome else {
                         board.update { $0.isInterrupted = true }
                         break
@@ -142,7 +145,8 @@ extension Replayer {
 
         /// - Returns: `nil` if it was interrupted.
         private func makeUnit(
-            _ number: Int, _ board: Monitor<Board>, progressed: (Replay.Progress) -> Void
+            _ number: Int, _ board: Monitor<Board>, _ lone: LoneReader<Files>,
+            progressed: (Replay.Progress) -> Void
         ) throws(FileSystemError) -> ReplayLedger<Files>.Outcome? {
             let unit = self.plan.units[number]
             let options = self.replayer.options
@@ -158,7 +162,7 @@ extension Replayer {
                 outlets: targets.map {
                     FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
                 }, erased: try ErasedPeople.read(in: self.replayer.data),
-                poison: try PoisonedLines.read(in: self.replayer.data))
+                poison: try lone.reload())
             var outcome = ReplayLedger<Files>.Outcome()
             for index in self.plan.parts[number] {
                 let part = self.plan.index.parts[index]
@@ -166,7 +170,7 @@ extension Replayer {
                 if facts.map({ known in
                     known.times.map { times in wanted.contains { $0.overlaps(times) } } ?? false
                 }) ?? true {
-                    facts = try self.feed(part, index, &feed) { progressed(self.advance(board, by: $0)) }
+                    facts = try self.feed(part, index, &feed, lone) { progressed(self.advance(board, by: $0)) }
                 } else {
                     progressed(self.advance(board, by: part.byteCount))
                 }
@@ -194,7 +198,8 @@ extension Replayer {
 
         /// - Returns: `nil` if it was interrupted.
         private func feed(
-            _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, progressed: (Int) -> Void
+            _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, _ lone: LoneReader<Files>,
+            progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
             feed.beginPart()
             var isInterrupted = false
@@ -204,9 +209,11 @@ extension Replayer {
             let byteCount = try part.visitRuns(in: self.replayer.data) { run, bytes throws(FileSystemError) in
                 if let last, !run.continues(last) { try feed.finishBatch() }
                 last = run
-                feed.take(
-                    bytes, of: run.description, from: run.offset,
-                    at: LinePosition(part: index, offset: run.range.lowerBound), receivedAt: run.receivedAt)
+                lone.read(bytes, of: run, in: part, use: { feed.use($0) }) { lines, offset, start in
+                    feed.take(
+                        lines, of: run.description, from: offset, at: LinePosition(part: index, offset: start),
+                        receivedAt: run.receivedAt)
+                }
                 unreported += bytes.count
                 if unreported >= 1 << 20 {
                     progressed(unreported)
@@ -230,8 +237,9 @@ extension Replayer {
 
     /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
+        let lone = self.loneReader(0, observer.noticed)
         var surveyor = LineSurveyor(
-            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.data.poisonForReplay())
+            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
         let inRange = plan.allParts
         var lineCount = 0
@@ -254,10 +262,12 @@ extension Replayer {
                 do throws(FileSystemError) {
                     _ = try part.visitRuns(in: self.data) { run, bytes throws(FileSystemError) in
                         do throws(Replay.Failure) {
-                            try surveyor.take(
-                                bytes, of: run.description, from: run.offset,
-                                at: LinePosition(part: index, offset: run.range.lowerBound),
-                                in: pass)
+                            try lone.read(bytes, of: run, in: part, use: { surveyor.use($0) }) {
+                                lines, offset, start throws(Replay.Failure) in
+                                try surveyor.take(
+                                    lines, of: run.description, from: offset,
+                                    at: LinePosition(part: index, offset: start), in: pass)
+                            }
                             if observer.isStopped() { throw .interrupted(done: 0, of: plan.units.count) }
                         } catch {
                             failure = error

@@ -12,10 +12,19 @@ package struct Replayer<Files: FileSystem>: Sendable {
     let request: Replay.Request
     let options: [ExportOptions]
     let files: Files
+    /// Where its readers are.
+    let places: ReadingPlaces
+    let version: String
 
+    /// - Parameters:
+    ///   - places: of the program; those in memory find nothing that a process before it left.
+    ///   - version: the build.
     package init(
-        dataDirectory: String, files: Files, request: Replay.Request, openFileCountMax: Int = 64
+        dataDirectory: String, files: Files, request: Replay.Request, openFileCountMax: Int = 64,
+        places: ReadingPlaces = ReadingPlaces(), version: String = ""
     ) throws(Replay.Failure) {
+        self.places = places
+        self.version = version
         let data = DataDirectory(root: dataDirectory, files: files, openFileCountMax: openFileCountMax)
         self.files = files
         self.data = data
@@ -33,6 +42,18 @@ package struct Replayer<Files: FileSystem>: Sendable {
             options.append(new)
         }
         self.options = options
+    }
+
+    /// A reader that leaves out lines that ended the program, for this replay and later ones alone.
+    func loneReader(_ number: Int, _ tell: @escaping (String) -> Void) -> LoneReader<Files> {
+        LoneReader(
+            of: "replay", number: number, for: PoisonOffsets.exports, in: self.data, places: self.places,
+            version: self.version, tell: tell)
+    }
+
+    /// The lines that a reader does not read.
+    func poison(of lone: LoneReader<Files>) throws(Replay.Failure) -> PoisonedLines? {
+        try Replay.onDisk { () throws(FileSystemError) in try lone.reload() }
     }
 
     // MARK: Operations

@@ -8,8 +8,8 @@ internal import CWaybillSystem
 /// What is durable is read again at each start, so a record that ends the process would end each start. A reader says
 /// where it is before it reads. When the process dies by a fault of its own (`SIGSEGV`, `SIGBUS`, `SIGILL`, `SIGTRAP`,
 /// `SIGABRT`, `SIGFPE`), the handler marks the place of the thread that died; the next process finds it there
-/// (``ReadingPlace/suspicion``). SIGKILL, a full memory and a power cut leave no mark, so they never set a record aside; only
-/// their number at one place is counted (``ReadingPlace/unexplainedEnds(at:)``).
+/// (``ReadingPlace/finding(at:_:)``). SIGKILL, a full memory and a power cut leave no mark, so they never set a record aside; only
+/// their number at one place is counted.
 ///
 /// Constraints: some stores to memory for each batch, no system call and no sync. A power cut may take the file, and is
 /// never a record's fault.
@@ -112,6 +112,19 @@ package final class ReadingPlaces: @unchecked Sendable {
         }
     }
 
+    /// Whether the processes before left something at any place that its reader has not passed since.
+    package var hasFindings: Bool {
+        (0..<Self.countMax).contains { self.memory[$0].suspect_phase != 0 || self.memory[$0].end_count > 0 }
+    }
+
+    /// Forgets what the processes before left: everything was read.
+    package func forget() {
+        for index in 0..<Self.countMax {
+            self.memory[index].suspect_phase = 0
+            self.memory[index].end_count = 0
+        }
+    }
+
     private func name(at index: Int) -> [UInt8] {
         withUnsafeBytes(of: &self.memory[index].reader) { Array($0.prefix { $0 != 0 }) }
     }
@@ -141,6 +154,38 @@ package struct ReadingPlace {
         package let count: Int
     }
 
+    /// What is known of a batch before it is read again.
+    package struct Finding: Hashable, Sendable {
+        /// From so many starts that ended at one batch on, its lines are read alone, so that the next end names the line.
+        private static let endCountToRehearse = 2
+        private static let endCountToTell = 3
+        private static let faultCountToSetAside = 2
+
+        fileprivate let suspicion: Suspicion?
+        fileprivate let ends: UnexplainedEnds?
+
+        /// The signal of the last fault; 0 without one.
+        package var signal: Int { self.suspicion?.signal ?? 0 }
+        /// What was read when a fault ended the process; `nil` without one.
+        package var phase: Phase? { self.suspicion?.phase }
+        /// Whether each line is to be read alone.
+        package var isToRehearse: Bool {
+            self.suspicion != nil || self.ends.map { $0.count >= Self.endCountToRehearse } ?? false
+        }
+        /// Where the line begins that ended the process twice.
+        package var poisonOffset: Int? {
+            guard let suspicion, suspicion.phase == .line, suspicion.count >= Self.faultCountToSetAside else {
+                return nil
+            }
+            return suspicion.offset
+        }
+        /// So many starts in a row ended here, without a fault, that an operator must hear of them.
+        package var endsToTell: UnexplainedEnds? {
+            guard self.suspicion == nil, let ends, ends.count >= Self.endCountToTell else { return nil }
+            return ends
+        }
+    }
+
     /// Where processes ended without a fault of their own while this reader read.
     package struct UnexplainedEnds: Hashable, Sendable {
         /// Starts in a row.
@@ -161,7 +206,7 @@ package struct ReadingPlace {
     /// Where the last process that died by a fault was, if it read this batch, and it was not read since.
     ///
     /// - Parameter stream: a hash of the stream's name, which tells batches of other histories of a journal apart.
-    package func suspicion(of position: Int, _ stream: UInt64) -> Suspicion? {
+    private func suspicion(of position: Int, _ stream: UInt64) -> Suspicion? {
         guard let place, let phase = Phase(rawValue: place.pointee.suspect_phase),
             place.pointee.suspect_position == position, place.pointee.suspect_stream == Int64(bitPattern: stream)
         else { return nil }
@@ -171,13 +216,20 @@ package struct ReadingPlace {
     }
 
     /// Whether the starts before ended while this batch was read, without a fault of the program; `nil`: none.
-    package func unexplainedEnds(at position: Int, _ stream: UInt64) -> UnexplainedEnds? {
+    private func unexplainedEnds(at position: Int, _ stream: UInt64) -> UnexplainedEnds? {
         guard let place, place.pointee.end_count > 0, place.pointee.end_position == position,
             place.pointee.end_stream == Int64(bitPattern: stream)
         else { return nil }
         return UnexplainedEnds(
             count: Int(place.pointee.end_count),
             offset: place.pointee.end_offset < 0 ? nil : Int(place.pointee.end_offset))
+    }
+
+    /// What is known of a batch; `nil`: nothing, and it is read as a whole.
+    package func finding(at position: Int, _ stream: UInt64) -> Finding? {
+        let suspicion = self.suspicion(of: position, stream)
+        let ends = self.unexplainedEnds(at: position, stream)
+        return suspicion == nil && ends == nil ? nil : Finding(suspicion: suspicion, ends: ends)
     }
 
     /// Says what is read next; faults of this thread are marked here until ``leave(isRead:)``.
