@@ -62,7 +62,7 @@ package final class Agent: Service {
         let attempts: ConnectionAttempts
     }
 
-    private var quarantine: String { Path.join(self.configuration.stateDirectory, "quarantine") }
+    var quarantine: String { Path.join(self.configuration.stateDirectory, "quarantine") }
 
     /// Creates the state directory and locks it.
     private func prepareState() throws(FileSystemError) -> FileID {
@@ -154,13 +154,14 @@ package final class Agent: Service {
                 configuration.identify(with: opened.key)
                 if let path = opened.damagedPath { self.telemetry.deviceKeyDamaged(movedTo: path) }
             }
-            let registry = try StateLog(
-                path: Path.join(configuration.stateDirectory, "registry.state"), files: files)
+            let records = self.recordGuard(configuration)
+            let registry = try self.openRegistry(configuration, files, records)
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)
             let tail = Tail(
                 fileSystem: files, registry: registry, agent: configuration.name, sources: configuration.tailSources,
-                quarantineDirectory: self.quarantine, limits: configuration.tailLimits)
+                quarantineDirectory: self.quarantine, limits: configuration.tailLimits, records: records)
+            if let poison = tail.recovery.poison { try self.keep(poison, files) }
             self.telemetry.registryEntriesUnreadable(tail.recovery.unreadableKeys)
             let live = self.live
             let compression = Compression(configuration, inbox)

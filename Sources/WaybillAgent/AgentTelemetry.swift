@@ -58,6 +58,21 @@ package struct AgentTelemetry: Sendable {
             metadata: ["entries": .number(streams.count), "first": "\(streams[0])"])
     }
 
+    /// The registry, or an entry of it, ended the agent twice.
+    func registrySetAside(_ path: String, signal: Int) {
+        self.logger.error(
+            .poisonSetAside,
+            "what ended the agent twice while it read its registry was set aside; everything else goes on",
+            metadata: ["reader": "registry", "path": "\(path)", "signal": .number(signal)])
+    }
+
+    /// Starts in a row ended while the registry was read, without a fault of the program.
+    func registryEnded(_ path: String, starts: Int) {
+        self.logger.error(
+            .readerEnded, "several starts in a row ended while the registry was read; nothing was set aside",
+            metadata: ["reader": "registry", "path": "\(path)", "starts": .number(starts)])
+    }
+
     func folderNarrowed(_ path: String, from found: UInt16, to permissions: UInt16) {
         self.logger.notice(
             "other users could read this folder; its permissions were narrowed",

@@ -124,14 +124,34 @@ package final class DoorService: Service {
         var store = DoorStore(
             root: configuration.spool, quarantine: configuration.quarantine, sources: configuration.keys.map(\.source),
             window: window, freeByteCountMin: configuration.freeByteCountMin, files: files,
+            places: ReadingPlaces(path: Path.join(configuration.quarantine, "readers")) ?? ReadingPlaces(),
             SeededGenerator(seed: SystemRandom.seed()))
         store.keepQuarantine(dayCountMax: configuration.quarantineDayCountMax, since: configuration.programDate)
         let since = clock.wallTime().milliseconds * 1_000_000 - configuration.repeatDuration.nanoseconds
         let count = store.fill(since: since, now: now)
+        for notice in store.takeWindowNotices() { self.tell(notice) }
         self.logger.info(
             "ids of stored events are known again",
             metadata: ["ids": .number(count), "seconds": .number(Int(store.reach.components.seconds))])
         return store
+    }
+
+    private func tell(_ notice: WindowNotice) {
+        switch notice {
+        case .setAside(let file, let offset, let byteCount, let signal):
+            self.logger.error(
+                .poisonSetAside, "a line that ended the door twice is not read any more; everything else is known",
+                metadata: [
+                    "reader": "window", "stream": "\(file)", "offset": .number(offset), "bytes": .number(byteCount),
+                    "signal": .number(signal),
+                ])
+        case .ended(let file, let starts, let offset):
+            var metadata: Logger.Metadata = ["reader": "window", "stream": "\(file)", "starts": .number(starts)]
+            if let offset { metadata["offset"] = .number(offset) }
+            self.logger.error(
+                .readerEnded, "several starts in a row ended while the same segment was read; nothing was set aside",
+                metadata: metadata)
+        }
     }
 
     private func listen(_ door: Door, _ group: MultiThreadedEventLoopGroup) async throws -> any Channel {

@@ -40,21 +40,24 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     private var shares = SpoolShares()
     private var window: RepeatWindow
     private var quarantine: DoorQuarantine<Files>
+    private var windowGuard: WindowGuard<Files>
     private var generator: SeededGenerator
     private var buffer = ByteBuilder(capacity: 64 << 10)
 
     /// - Parameters:
     ///   - root: the folder of the spools.
     ///   - freeByteCountMin: free space on its file system that is left to others.
+    ///   - places: of the program; those in memory find nothing that a process before it left.
     package init(
         root: String, quarantine: String, sources: [IngestSource], window: consuming RepeatWindow,
-        freeByteCountMin: Int, files: Files, _ generator: SeededGenerator
+        freeByteCountMin: Int, files: Files, places: ReadingPlaces = ReadingPlaces(), _ generator: SeededGenerator
     ) {
         self.files = files
         self.root = root
         self.freeByteCountMin = freeByteCountMin
         self.window = window
         self.quarantine = DoorQuarantine(root: quarantine, files: files)
+        self.windowGuard = WindowGuard(places, quarantine: quarantine, files: files)
         self.generator = generator
         self.keyCount = sources.count
         for source in sources { _ = self.add(Self.folder(of: source)) }
@@ -155,6 +158,11 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// - Returns: how many ids it has now.
     package mutating func fill(since: Int64, now: MonotonicTime) -> Int {
         var count = 0
+        do throws(FileSystemError) {
+            try self.windowGuard.load()
+        } catch {
+            // A line that ended the door ends it again, and then its segment is read as after the first time.
+        }
         for index in self.spools.indices { count += self.fill(index, since: since, now) }
         return count
     }
@@ -237,25 +245,32 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             coverage.add(Path.name(of: path), created: birth > 0 ? birth : status.modified)
             // Names begin with the writer.
             guard let key = UniqueID.tag(ofWriter: String(Path.name(of: path).prefix(36))) else { return 0 }
-            return self.fill(from: bytes, of: key, now)
+            return try self.fill(from: bytes, at: path, of: key, now)
         } catch {
             guard error.errno == Errno.noEntry else { throw error }
             return 0
         }
     }
 
-    private mutating func fill(from bytes: [UInt8], of key: UInt32, _ now: MonotonicTime) -> Int {
-        var count = 0
-        for line in bytes[..<((bytes.lastIndex(of: 0x0A) ?? -1) + 1)].split(separator: 0x0A) {
+    private mutating func fill(
+        from bytes: [UInt8], at path: String, of key: UInt32, _ now: MonotonicTime
+    ) throws(FileSystemError) -> Int {
+        var ids: [UniqueID] = []
+        // An agent adds to the name what it has shipped.
+        let name = Path.name(of: path).split(separator: ".", maxSplits: 1).first.map(String.init) ?? path
+        try self.windowGuard.read(bytes, of: name) { line in
             // As `IngestedEvents.append` begins a line.
             guard line.count > 52,
                 let id = UniqueID(text: String(decoding: line.dropFirst(13).prefix(36), as: UTF8.self))
-            else { continue }
-            self.window.add(id, of: key, at: now)
-            count += 1
+            else { return }
+            ids.append(id)
         }
-        return count
+        for id in ids { self.window.add(id, of: key, at: now) }
+        return ids.count
     }
+
+    /// What ended the door while it filled its window, once.
+    package mutating func takeWindowNotices() -> [WindowNotice] { self.windowGuard.takeNotices() }
 
     /// Makes requests durable.
     ///

@@ -195,7 +195,8 @@ extension NoticeText {
             cause: "A defect of this version: reading the line ended the program twice.",
             effect: """
                 This reader does not read the line. The archive's is in `quarantine/date=…/poison.ndjson`, byte for byte; \
-                an export's is a dead letter with the reason poison, and the archive has it.
+                an export's is a dead letter with the reason poison, and the archive has it. The door's stays in its segment. \
+                An agent's registry is kept at `path`, and the receiver is asked.
                 """,
             remedy: """
                 Send the line to the maintainers (SECURITY.md). After an upgrade that reads it, run `waybill requeue` \

@@ -168,6 +168,8 @@ package struct ReadingPlace {
         package var signal: Int { self.suspicion?.signal ?? 0 }
         /// What was read when a fault ended the process; `nil` without one.
         package var phase: Phase? { self.suspicion?.phase }
+        /// Faults in a row with one cause.
+        package var faultCount: Int { self.suspicion?.count ?? 0 }
         /// Whether each line is to be read alone.
         package var isToRehearse: Bool {
             self.suspicion != nil || self.ends.map { $0.count >= Self.endCountToRehearse } ?? false

@@ -108,12 +108,17 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// The buffer for the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)
 
+    /// What a ``RecordGuard`` knows the registry's entries by.
+    private static var entriesName: String { "registry" }
+
     /// Starts with the state in the registry; checks no file before the first ``scan(_:)``.
     ///
-    /// - Parameter quarantineDirectory: receives over-long lines as `<stream id>-<offset>.line`; must exist.
+    /// - Parameters:
+    ///   - quarantineDirectory: receives over-long lines as `<stream id>-<offset>.line`; must exist.
+    ///   - records: keeps the agent alive while it reads the entries; `nil`: none of them has ended it.
     package init(
         fileSystem: Files, registry: consuming StateLog<Files>, agent: AgentName, sources: [SourceConfiguration],
-        quarantineDirectory: String, limits: TailLimits = TailLimits()
+        quarantineDirectory: String, limits: TailLimits = TailLimits(), records: RecordGuard? = nil
     ) {
         Self.check(sources, limits)
         self.files = fileSystem
@@ -127,7 +132,15 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         var usedOrdinals: Set<Int> = []
         var fleet: String?
         var fleetOrdinals: Set<Int> = []
+        let reading = records?.begin(Self.entriesName)
         for (id, text) in registry.takeEntries() {
+            let place = Int(FNV1a.hash(id.utf8) >> 1)
+            if reading?.poison == place {
+                recovery.poison = TailRecovery.Poison(key: id, text: text, signal: reading?.signal ?? 0)
+                recovery.unreadableKeys.append(id)
+                continue
+            }
+            if reading?.isAlone ?? false { records?.enter(place, of: Self.entriesName) }
             if id == RememberedFleet.key {
                 fleet = text
             } else if id.first == KnownReceivers.Entry.keyPrefix {
@@ -148,6 +161,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
                 recovery.unreadableKeys.append(id)
             }
         }
+        records?.end()
         self.receivers.restore(receivers, usedOrdinals: usedOrdinals)
         self.rememberedFleet.restore(fleet, usedOrdinals: fleetOrdinals)
         recovery.unreadableKeys.sort()

@@ -238,6 +238,20 @@ package struct TailRecovery: Hashable, Sendable {
     package internal(set) var entryCount = 0
     /// Keys of unreadable entries, which are dropped.
     package internal(set) var unreadableKeys: [String] = []
+    /// An entry that ended the agent twice, which is dropped, too.
+    package internal(set) var poison: Poison?
+
+    package struct Poison: Hashable, Sendable {
+        package let key: String
+        package let text: String
+        package let signal: Int
+
+        package init(key: String, text: String, signal: Int) {
+            self.key = key
+            self.text = text
+            self.signal = signal
+        }
+    }
 
     package init(entryCount: Int = 0, unreadableKeys: [String] = []) {
         self.entryCount = entryCount

@@ -88,11 +88,12 @@ final class TailBench<Files: FileSystem> {
 
     // MARK: The agent's life
 
-    func start() throws {
+    /// - Parameter records: what keeps the agent alive while it reads the registry.
+    func start(records: RecordGuard? = nil) throws {
         let registry = try StateLog(path: self.registryPath, files: self.files)
         self.tail = Tail(
             fileSystem: self.files, registry: registry, agent: self.agent, sources: self.sources,
-            quarantineDirectory: self.root + "/state/quarantine", limits: self.limits)
+            quarantineDirectory: self.root + "/state/quarantine", limits: self.limits, records: records)
     }
 
     /// Stops without a last checkpoint, as SIGKILL does.

@@ -133,6 +133,33 @@ struct TailIdentityTests {
     }
 
     @Test
+    func `an entry that ended the agent twice is dropped, and its file is asked for`() throws {
+        let files = FaultyFiles()
+        let bench = try TailBench(files)
+        for number in 0..<3 { files.append("/log/\(number).log", "\(number)\n") }
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        let entry = try #require(
+            try StateStore(path: bench.registryPath, files: files).entries.filter { $0.key.first != "@" }
+                .min { $0.key < $1.key })
+        var places = ReadingPlaces()
+        for _ in 0..<2 {
+            let records = RecordGuard(places, reader: "registry")
+            if records.begin("registry").isAlone { records.enter(Int(FNV1a.hash(entry.key.utf8) >> 1), of: "registry") }
+            places.place(of: "registry").mark(signal: 11)
+            places = ReadingPlaces(leftBy: places)
+        }
+        try bench.start(records: RecordGuard(places, reader: "registry"))
+        bench.withTail { tail in
+            #expect(tail.recovery.poison == .init(key: entry.key, text: entry.value, signal: 11))
+            #expect(tail.recovery.unreadableKeys == [entry.key])
+        }
+        bench.run()
+        #expect(bench.texts.sorted() == ["0\n", "1\n", "2\n"])
+    }
+
+    @Test
     func `devices that are numbered anew at a restart do not repeat a line`() throws {
         let files = FaultyFiles()
         let bench = try TailBench(files)
