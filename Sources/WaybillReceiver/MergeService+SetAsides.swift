@@ -15,6 +15,21 @@ extension JournalRetirement {
     }
 }
 
+extension MergeService {
+    /// Up to where the merged journal is handed out at a start: nothing, unless every line is known that is not read.
+    static func firstEnd(_ merger: inout Merger<POSIXFileSystem>) -> JournalPosition {
+        do throws(MergeFailure) {
+            try merger.lookAheadForSetAsides()
+        } catch {
+            // The merger's thread looks again, and says what is wrong with the bucket.
+            return JournalPosition(0)
+        }
+        guard merger.setAsides.pending.isEmpty else { return JournalPosition(0) }
+        let stop = merger.erasures.pending.first?.position ?? merger.end
+        return min(stop, merger.barriers.first?.position ?? merger.end)
+    }
+}
+
 extension MergeFailure {
     /// Whether the next start begins from a checkpoint.
     var isForCheckpoint: Bool {

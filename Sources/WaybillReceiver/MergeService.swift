@@ -96,8 +96,7 @@ package final class MergeService: Service {
             poison: .watching(data, version: self.setup.receiver.programVersion, decides: false))
         var merger = try self.merger(in: data)
         try self.completeRecord(of: &merger, in: data)
-        // Nothing is handed out before the lines are known that are not read.
-        let feed = JournalFeed(end: JournalPosition(0), byteCountMax: 0)
+        let feed = JournalFeed(end: Self.firstEnd(&merger), byteCountMax: 0)
         self.telemetry.willProject(self.projections.retirement.names)
         let budget = AdmissionBudget(
             byteCount: self.setup.receiver.admissionByteCount, limits: self.setup.receiver.limits,
