@@ -12,6 +12,7 @@ import unittest
 from fleet_checks import COMPILER
 from harness import SiteTest, run, until
 from ledger import EventMaker
+from test_fleet import ENVIRONMENT, Fleet
 
 TEXT = "ends-the-program"
 
@@ -40,12 +41,15 @@ class PoisonTest(SiteTest):
     def ship(self, name):
         return self.site.once("--glob", self.site.root / name, "--env", "prod", "--bundle", "com.example.web")
 
-    def start(self, thread, *arguments, exports, **variables):
-        environment = {
+    def defect(self, thread, **variables):
+        """The environment of a program whose thread has the defect."""
+        return {
             "LD_PRELOAD": str(self.library), "POISON_TEXT": TEXT, "POISON_THREAD": thread, "SWIFT_BACKTRACE": "enable=no", **variables}
+
+    def start(self, thread, *arguments, exports, **variables):
         return self.site.start(
             "receiver", "--data", self.site.data, "--listen", self.site.address, "--exports", exports, "--stop-seconds", "60",
-            *arguments, log="receiver.log", env=environment)
+            *arguments, log="receiver.log", env=self.defect(thread, **variables))
 
     def live_until_it_stays(self, thread, exports, deaths):
         """Starts the receiver again after each death, as its supervisor does; returns the one that goes on."""
@@ -155,6 +159,75 @@ class ExportTests(PoisonTest):
     def test_what_several_exports_read_together_is_a_dead_letter_of_each(self):
         lines = self.ship_and_die("wb-exports-0", "csv,mixpanel,segment", "a.ndjson", {7})
         self.check("csv,mixpanel,segment", lines)
+
+
+class ReplayTests(PoisonTest):
+    def test_a_replays_line_is_its_own_dead_letter(self):
+        lines = self.write("a.ndjson", {7})
+        receiver = self.site.receiver()
+        self.ship("a.ndjson")
+        until(lambda: len(self.archived()) == 20, 30, "the lines are archived")
+        self.assertEqual(receiver.stop(), 0)
+        output = self.site.root / "again"
+        replay = ["replay", "--data", self.site.data, "--provider", "csv", "--output", output, "--jobs", "1"]
+        for _ in range(2):
+            self.assertEqual(run(*replay, env=self.defect("waybill")).returncode, -11)
+        done = run(*replay, env=self.defect("waybill"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"ended the program twice", done.stderr)
+        letters = [json.loads(line) for path in output.glob("exports/csv/**/dead/*.ndjson")
+                   for line in path.read_text().splitlines()]
+        self.assertEqual([(letter["reason"], letter["offset"]) for letter in letters], [("poison", sum(map(len, lines[:7])))])
+        # The receiver's own files know nothing of it.
+        self.assertFalse((self.site.data / "quarantine" / "_poison").exists())
+        again = run(*replay, "--restart", env=self.defect("waybill"))
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+
+class FleetTests(PoisonTest):
+    def setUp(self):
+        super().setUp()
+        self.fleet = Fleet(self.site)
+        self.addCleanup(self.fleet.close)
+
+    def poison(self, merger):
+        paths = list((self.site.root / merger).glob("quarantine/date=*/poison.ndjson"))
+        return [path.read_text() for path in paths]
+
+    def test_all_mergers_leave_the_line_out_also_one_that_had_read_it(self):
+        self.fleet.write("n", 10)
+        [line] = [line for line in self.write("marked.ndjson", {7}) if TEXT in line]
+        line = line.replace('"time"', '"ts"').replace('"event"', '"name"')
+        with open(self.site.root / "logs-n" / "app.ndjson", "a", encoding="utf-8") as file:
+            file.write(line)
+        self.fleet.write("n", 10)
+        self.fleet.receiver("a")
+        self.assertEqual(self.fleet.agent("n", "--once", to=["a"]).wait(120), 0)
+        # Its version reads the line.
+        reader = self.fleet.merger("m2")
+        until(lambda: len(self.fleet.merged("m2")) == 21, 90, "m2 has read every line")
+        for _ in range(2):
+            self.assertEqual(self.fleet.merger("m1", env=self.defect("waybill-archive")).wait(90), -11)
+        stopped = self.fleet.merger("m1", env=self.defect("waybill-archive"))
+        stopped.until_logged("this reader stands still", 60)
+        [told] = [entry for entry in map(json.loads, stopped.log().splitlines()) if entry.get("id") == "WB1317"]
+        refused = run("set-aside", "--data", self.site.root / "m1", "--stream", told["stream"], "--offset", told["offset"])
+        self.assertNotEqual(refused.returncode, 0)
+
+        for is_repeated in (False, True):
+            asked = run(
+                "set-aside", "--store", self.fleet.url, "--endpoint", self.fleet.server.url, "--stream", told["stream"],
+                "--offset", told["offset"], env=ENVIRONMENT)
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+            self.assertEqual(json.loads(asked.stdout)["repeated"], is_repeated)
+        stopped.until_logged("a line was set aside for the whole fleet", 60)
+        self.assertNotEqual(reader.wait(90), 0)
+        self.assertIn("was set aside for the whole fleet after this merger had read it", reader.log())
+        self.fleet.merger("m2")
+        self.fleet.merger("m3", env=self.defect("waybill-archive"))
+        for name in ("m1", "m2", "m3"):
+            until(lambda name=name: sorted(self.fleet.merged(name)) == sorted(self.fleet.written), 90, f"{name} has the rest")
+            self.assertEqual(self.poison(name), [line])
 
 
 if __name__ == "__main__":
