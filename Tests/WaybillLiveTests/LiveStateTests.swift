@@ -1,4 +1,5 @@
 import Testing
+import WaybillArchive
 import WaybillExport
 import WaybillJSON
 import WaybillJournal
@@ -48,6 +49,39 @@ import WaybillTestSupport
         #expect(one.places == [json.places[0]])
         let none = try parsed(state.events(try Filter("user:x"), before: nil, limit: 9, fields: []))
         #expect(none.places == [] && none["scanned"]?.count == 2)
+    }
+
+    @Test func `a line that ended the page twice is shown as poison, and the lines around it as events`() throws {
+        let live = try LiveBench()
+        try live.write([[LiveBench.line(1), LiveBench.line(2), LiveBench.line(3)]])
+        var follower = Follower(
+            journal: live.bench.data.journal, from: JournalPosition(0), files: live.bench.data.files)
+        let batch = try #require(try follower.next(upTo: live.bench.end)).batch
+        var places = ReadingPlaces()
+        for _ in 0..<2 {
+            let place = places.place(of: "live-0")
+            place.enter(
+                .line, position: batch.position.rawValue, FNV1a.hash(ProjectionBench.description(1).id.text.utf8),
+                offset: LiveBench.line(1).utf8.count)
+            place.mark(signal: 11)
+            places = ReadingPlaces(leftBy: places)
+        }
+        for told in [1, 0] {
+            let sentences = Lock<[String]>([])
+            let lone = LoneReader(
+                of: "live", for: "live", in: live.bench.data, places: places, version: "1.2.3",
+                tell: { text in sentences.withLock { $0.append(text) } })
+            var state = LiveState(data: live.bench.data, exports: [], lone: lone)
+            try live.read(&state)
+            let rows = try parsed(state.events(.everything, before: nil, limit: 9, fields: []))
+            #expect(rows.places.map { LineID($0) } == [3, 1].map { LineID(batch: batch.position, line: $0) })
+            let kept = try #require(state.kept.lines().first)
+            #expect(kept.reason == .poison && kept.id == LineID(batch: batch.position, line: 2))
+            #expect(sentences.withLock { $0.count } == told)
+            // An answer about one line reads its batch again, and not this line of it.
+            #expect(try state.event(at: kept.id, upTo: live.bench.end) != nil)
+            places = ReadingPlaces(leftBy: places)
+        }
     }
 
     @Test func `an erased person leaves the memory at the next look, and later lines do not come in`() throws {
