@@ -204,6 +204,10 @@ def good():
     for reason in ["too-long", "torn-tail", "held", "elsewhere"]:
         plain(f"skip {reason}", f"SKIP 1 16 1200000 {reason} {base64.b64encode(tail).decode()}", number=1, offset=16,
               length=1200000, reason=reason, tail=tail.hex())
+    plain("skip before", f"SKIP 1 16 1200000 before {base64.b64encode(tail).decode()} Collector-1._", number=1, offset=16,
+          length=1200000, reason="before", tail=tail.hex(), holder="Collector-1._")
+    plain("skip before, of the longest name", f"SKIP 1 0 1 before AA== {'a' * 64}", number=1, offset=0, length=1,
+          reason="before", tail="00", holder="a" * 64)
     plain("skip truncated", "SKIP 1 16 1200000 truncated -", number=1, offset=16, length=1200000, reason="truncated",
           tail=None)
     for count in (1, 2, 3, 510, 511):
@@ -354,7 +358,9 @@ def bad():
         batch + "af4ef970 ", "BATCH with a field too many": batch + "af4ef970 1", "NAK without a code": "NAK 1 0",
         "NAK without an offset": "NAK 1", "NAK with an empty code": "NAK 1 0 ", "SKIP without a reason": "SKIP 1 0 5",
         "SKIP without a tail": "SKIP 1 0 5 truncated", "SKIP with an empty tail": "SKIP 1 0 5 too-long ",
-        "SKIP with a field too many": "SKIP 1 0 5 truncated - x", "SEAL without an offset": "SEAL 1",
+        "SKIP with a field too many": "SKIP 1 0 5 truncated - x", "a SKIP of before without a holder":
+        "SKIP 1 0 1 before AA==", "a holder with a space": "SKIP 1 0 1 before AA== a b", "an empty holder":
+        "SKIP 1 0 1 before AA== ", "SEAL without an offset": "SEAL 1",
         "SEAL with a field too many": "SEAL 1 2 3", "SEALED without a number": "SEALED",
         "SEALED without a proof": "SEALED 1", "SEALED without an end": "SEALED 1 0 -",
         "SEALED with a field too many": "SEALED 1 0 - 2 3 4", "STORED without an offset": "STORED 1",
@@ -399,7 +405,7 @@ def bad():
     add("bad-tail", {
         "a tail of truncated": "SKIP 1 0 5 truncated AAAAAAA=", "no tail of too-long": "SKIP 1 0 5 too-long -",
         "no tail of torn-tail": "SKIP 1 0 5 torn-tail -", "no tail of held": "SKIP 1 0 5 held -", "no tail of elsewhere":
-        "SKIP 1 0 5 elsewhere -",
+        "SKIP 1 0 5 elsewhere -", "no tail of before": "SKIP 1 0 5 before - a",
         "a tail with a byte too few": "SKIP 1 0 5 held AAAAAA==", "a tail with a byte too many":
         "SKIP 1 0 5 held AAAAAAAA", "the skipped bytes alone": "SKIP 1 5 5 held AAAAAAA=",
         "511 bytes of more": "SKIP 1 0 9999 too-long " + base64.b64encode(bytes(511)).decode(),
@@ -416,6 +422,10 @@ def bad():
     add("bad-reason", {
         "a reason that is none": "SKIP 1 0 5 because AAAAAAA=", "a reason in upper case":
         "SKIP 1 0 5 TOO-LONG AAAAAAA=", "a reason without its hyphen": "SKIP 1 0 5 toolong AAAAAAA="})
+    add("bad-holder", {
+        "a holder of 65 bytes": "SKIP 1 0 1 before AA== " + "a" * 65, "a holder with a colon": "SKIP 1 0 1 before AA== a:1",
+        "a holder's id": f"SKIP 1 0 1 before AA== a~{INCARNATION}", "a holder with a slash": "SKIP 1 0 1 before AA== a/b",
+        "a holder that is escaped": "SKIP 1 0 1 before AA== a%20b"})
     add("bad-code", {
         "a NAK code that is none": "NAK 1 0 nope x", "a NAK code in upper case": "NAK 1 0 GAP x", "a NAK number":
         "NAK 1 0 1 x", "an ERR code that is none": "ERR nope x", "an ERR code in mixed case": "ERR Syntax x",

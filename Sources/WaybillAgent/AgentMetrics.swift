@@ -145,7 +145,8 @@ extension AgentStanding {
             self.summary.olderReceiverCount)
         page.add(
             "waybill_agent_disputed_streams", .gauge,
-            "Files that wait because the receiver does not prove to hold their bytes.", self.disputedStreamCount)
+            "Files that wait because no receiver that answers proves to hold all their bytes.", self.disputedStreamCount
+        )
         page.add(
             "waybill_agent_differing_streams_total", .counter,
             "Streams of which a receiver held other bytes than the file.", self.summary.differingStreamCount)

@@ -268,6 +268,13 @@ package struct AgentTelemetry: Sendable {
             ])
     }
 
+    private func segmentAwaits(_ id: StreamID, _ path: String, _ holder: String, _ byteCount: Int) {
+        self.logger.warning(
+            .segmentAwaits,
+            "a segment's first bytes are in one receiver's own archive; it stays until that one has sealed it",
+            metadata: ["stream": "\(id)", "path": "\(path)", "receiver": "\(holder)", "bytes": .number(byteCount)])
+    }
+
     /// Logs what no file holds any more, as far as it is known.
     private func segmentsMissing(_ missing: MissingSegments) {
         let knownSince = missing.knownSince.map { WallTime(milliseconds: $0).text } ?? "nothing is known"
@@ -324,6 +331,7 @@ package struct AgentTelemetry: Sendable {
                 .segmentDisputed,
                 "the receiver does not prove that it holds this segment's bytes; it stays; see: waybill reship --help",
                 metadata: metadata)
+        case .segmentAwaits(let id, let path, let holder, let count): self.segmentAwaits(id, path, holder, count)
         case .segmentShortened(let id, let path, let offset, let byteCount):
             self.logger.warning(
                 .segmentShortened,

@@ -210,15 +210,18 @@ extension Pump where Hints: ~Copyable {
         switch outcome {
         case .goOn, .done:
             _ = self.streams.positioned(number)
-            if self.tail.contains(stream) {
-                let position = self.tail.position(of: stream)
-                self.disputes.agreed(stream, at: position.acked, of: position.byteCount)
-            } else {
-                self.disputes.settle(stream)
-            }
+            self.agreed(stream)
             self.lines.resumed(stream, at: Int(offset.rawValue))
         case .openAgain, .postponed, .disputed, .shortened: self.leave(number, stream, after: outcome)
         }
+    }
+
+    private mutating func agreed(_ stream: StreamKey) {
+        guard self.tail.contains(stream) else { return self.disputes.settle(stream) }
+        // It may be sealed here, without what another receiver has.
+        guard self.tail.awaitedHolder(of: stream) == nil else { return }
+        let position = self.tail.position(of: stream)
+        self.disputes.agreed(stream, at: position.acked, of: position.byteCount)
     }
 
     private mutating func leave(_ number: StreamNumber, _ stream: StreamKey, after outcome: AnswerOutcome) {
@@ -264,19 +267,27 @@ extension Pump where Hints: ~Copyable {
     private mutating func askLater(_ stream: StreamKey) {
         guard let receiver, self.tail.contains(stream) else { return }
         let now = self.clock.monotonicTime()
-        self.lastFailure = "the receiver holds other bytes of a file"
+        self.lastFailure =
+            self.tail.awaitedHolder(of: stream).map { "a segment waits for \($0)" }
+            ?? "the receiver holds other bytes of a file"
         self.postpone(stream, until: self.disputes.add(stream, by: receiver, now))
+    }
+
+    /// Whether this agent may ship a disputed segment under another id by itself.
+    private func mayReship(_ stream: StreamKey) -> Bool {
+        guard self.tail.awaitedHolder(of: stream) == nil else { return self.tail.isOverdue(stream, self.now) }
+        switch self.configuration.reshipRule {
+        case .never: return false
+        case .atOnce: return true
+        case .after(let duration):
+            let addresses = self.configuration.receivers.map(\.description)
+            return self.tail.isDisputed(stream, at: addresses, for: duration, self.now)
+        }
     }
 
     /// Ships a disputed segment under another id, if this agent may do so by itself.
     private mutating func reship(_ stream: StreamKey) -> Bool {
-        switch self.configuration.reshipRule {
-        case .never: return false
-        case .atOnce: break
-        case .after(let duration):
-            let addresses = self.configuration.receivers.map(\.description)
-            guard self.tail.isDisputed(stream, at: addresses, for: duration, self.now) else { return false }
-        }
+        guard self.mayReship(stream) else { return false }
         let path = self.tail.position(of: stream).path
         do throws(Reshipment.Failure) {
             guard case .renamed(let newPath) = try Reshipment.reship(path, on: self.files) else { return false }

@@ -96,7 +96,10 @@ extension Pump where Hints: ~Copyable {
         let state = self.state(of: key, position, behindByteCount)
         var error: String?
         switch state {
-        case .disputed: error = "the receiver holds other bytes of this file; see: waybill reship --help"
+        case .disputed:
+            error =
+                self.tail.awaitedHolder(of: key).map { "waits for \($0), whose own archive has its first bytes" }
+                ?? "the receiver holds other bytes of this file; see: waybill reship --help"
         case .unreadable, .refused, .waiting, .gone: error = self.fileErrors[path]
         case .shipped, .sending, .unfinished: break
         }

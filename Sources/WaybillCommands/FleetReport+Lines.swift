@@ -20,7 +20,7 @@ extension FleetReport {
         lines += self.answers.compactMap(\.document).map {
             StatusLine(text: "\($0.part.rawValue) \($0.text("name") ?? "?"): \($0.health.rawValue)")
         }
-        for table in [self.missingTable, self.chainTable] {
+        for table in [self.missingTable, self.beforeTable, self.chainTable] {
             let rows = table.lines(width: width, countMax: rowCountMax, by: .worst)
             if !rows.isEmpty { lines += [StatusLine(text: "")] + rows }
         }

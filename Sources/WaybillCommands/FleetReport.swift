@@ -137,11 +137,15 @@ struct FleetReport {
         let receivers: [String]
     }
 
+    /// The merger that is farthest; `nil` if that is the one whose state is on this host.
+    var farthestMerger: StatusDocument? {
+        let merger = self.mergers.max { $0.count("round") < $1.count("round") }
+        return merger.flatMap { $0.count("round") >= self.local?.round ?? 0 ? $0 : nil }
+    }
+
     /// What the merger that is farthest says.
     var missing: [Missing] {
-        if let merger = self.mergers.max(by: { $0.count("round") < $1.count("round") }),
-            merger.count("round") >= self.local?.round ?? 0
-        {
+        if let merger = self.farthestMerger {
             return merger.objects("missing").map { missing in
                 Missing(
                     principal: missing["principal"]?.string ?? "", stream: missing["stream"]?.string ?? "?",
@@ -272,6 +276,7 @@ struct FleetReport {
                 json.member("bytes", missing.byteCount)
                 json.member("told", array: missing.receivers) { $0.string($1) }
             }
+            self.addBefore(to: &json)
             json.member("asked", objects: self.answers) { json, answer in
                 json.member("place", answer.place.description)
                 json.member("part", answer.document?.part.rawValue)

@@ -114,7 +114,7 @@ public final class Dispatcher: Sendable {
     }
 
     /// How long every receiver must have disagreed before a round ships events under another id.
-    static let disputePatience = Duration.seconds(7 * 86_400)
+    static let disputePatience = Reshipment.patience
 
     /// Ends the current round; until ``resume()``, only rounds of a later ``drain(until:)`` begin.
     ///

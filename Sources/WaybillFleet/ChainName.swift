@@ -26,8 +26,7 @@ package struct ChainName: Hashable, Comparable, Sendable, CustomStringConvertibl
 
     /// Whether chains can be named after a receiver: 1 to 64 of `A–Z a–z 0–9 . _ -`.
     package static func isReceiver(_ name: some StringProtocol) -> Bool {
-        (1...64).contains(name.utf8.count)
-            && name.utf8.allSatisfy { StreamID.isAllowed($0) && $0 != UInt8(ascii: ":") }
+        SkippedRange.isHolder(name)
     }
 
     package static func < (left: ChainName, right: ChainName) -> Bool {

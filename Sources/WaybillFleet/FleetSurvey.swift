@@ -282,6 +282,7 @@ extension FleetSurvey {
         package let round: Int
         package let chains: Positions
         package let missing: [MissingBytes]
+        package let beforeFleet: [BytesBefore]
     }
 
     /// Reads a merger's state without changing it; `nil` without one.
@@ -292,6 +293,8 @@ extension FleetSurvey {
         guard let image = try StateImage.read(path, files: files) else { return nil }
         var state = MergeState()
         state.restore(image.entries)
-        return LocalState(round: state.round, chains: state.chains, missing: state.streams.missing)
+        return LocalState(
+            round: state.round, chains: state.chains, missing: state.streams.missing,
+            beforeFleet: state.streams.beforeFleet)
     }
 }

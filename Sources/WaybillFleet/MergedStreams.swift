@@ -10,7 +10,7 @@ internal import WaybillSystem
 ///     stream/<principal>/<id>      ranges ; skipped ranges ; length once sealed         0-512,1024-2048;512-600;4096
 ///     whole/<32 digits>            4096
 ///     before/<principal>/<id>      where the stream stood when its receiver joined      4096
-///     told/<principal>/<id>        what receivers were told to be elsewhere, and is not there      0-512@collector-1
+///     told/<principal>/<id>        what receivers were told that others have, and is not there     0-512@collector-1
 struct MergedStreams {
     struct Stream: Hashable {
         var ranges = OffsetRanges()
@@ -70,10 +70,10 @@ struct MergedStreams {
     }
 
     private(set) var open: [StreamName: Stream] = [:]
-    /// What receivers were told to be elsewhere, and is not there yet.
-    private var told: [StreamName: ToldRanges] = [:]
+    /// What receivers were told that others have, and is not there yet.
+    private(set) var told: [StreamName: ToldRanges] = [:]
     /// Where streams stood when their receiver joined the fleet: its own archive has what is before.
-    private var before: [StreamName: UInt64] = [:]
+    private(set) var before: [StreamName: UInt64] = [:]
     private var whole: [Key: UInt64] = [:]
     /// Streams that changed since the last ``takeChanges(_:)``.
     private var changed: Set<StreamName> = []
@@ -135,7 +135,7 @@ struct MergedStreams {
         self.standing(of: range, in: name) == .absent
     }
 
-    private func wholeLength(of name: StreamName) -> UInt64? {
+    func wholeLength(of name: StreamName) -> UInt64? {
         self.whole.isEmpty ? nil : self.whole[Key(name)]
     }
 
@@ -150,12 +150,14 @@ struct MergedStreams {
         return true
     }
 
-    /// Remembers that a receiver was told that the fleet has a range, unless it is there.
-    mutating func tell(_ range: Range<UInt64>, of name: StreamName, to receiver: String) {
+    /// Remembers that a receiver was told that the fleet has a range, or `holder` from before the fleet, unless it is there.
+    mutating func tell(
+        _ range: Range<UInt64>, of name: StreamName, to receiver: String, holder: String? = nil
+    ) {
         guard !range.isEmpty, self.standing(of: range, in: name) != .present else { return }
         let former = self.told[name] ?? ToldRanges()
         var told = former
-        told.add(range, receiver)
+        told.add(range, receiver, holder: holder)
         guard told != former else { return }
         self.told[name] = told
         self.changed.insert(name)
@@ -261,30 +263,5 @@ struct MergedStreams {
 
     private static func toldKey(of name: StreamName) -> String {
         "told/\(PercentText.encode(name.principal))/\(name.id.text)"
-    }
-
-    /// Bytes that a receiver was told to be elsewhere, or that lie below a seal, and that no piece so far has.
-    var missing: [MissingBytes] {
-        let sealed = self.open.filter { $0.value.length != nil }.keys
-        return Set(sealed).union(self.told.keys).sorted().compactMap { name in
-            let stream = self.open[name] ?? Stream()
-            var known = stream.ranges
-            for range in stream.skipped.ranges { known.insert(range) }
-            if let length = self.wholeLength(of: name) { known.insert(0..<length) }
-            if let offset = self.before[name] { known.insert(0..<offset) }
-            var missing = OffsetRanges()
-            for range in known.missing(below: stream.length ?? 0) { missing.insert(range) }
-            var receivers: Set<String> = []
-            for entry in self.told[name]?.entries ?? [] {
-                for range in known.missing(below: entry.range.upperBound)
-                where range.upperBound > entry.range.lowerBound {
-                    missing.insert(max(range.lowerBound, entry.range.lowerBound)..<range.upperBound)
-                    receivers.insert(entry.receiver)
-                }
-            }
-            guard !missing.ranges.isEmpty else { return nil }
-            return MissingBytes(
-                principal: name.principal, stream: name.id.text, ranges: missing.ranges, receivers: receivers.sorted())
-        }
     }
 }

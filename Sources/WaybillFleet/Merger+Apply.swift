@@ -93,10 +93,10 @@ extension Merger {
     }
 
     private mutating func skip(_ range: SkippedRange, of description: StreamDescription) {
-        // The fleet has these bytes: of another receiver, or they are missing.
+        // Others have these bytes: another piece, or an archive from before the fleet; or they are missing.
         let bytes = range.offset.rawValue..<range.end.rawValue
-        guard range.reason != .elsewhere else {
-            return self.streams.tell(bytes, of: description.name, to: self.teller)
+        guard !range.reason.isOfFleet else {
+            return self.streams.tell(bytes, of: description.name, to: self.teller, holder: range.holder)
         }
         if self.streams.skip(bytes, of: description.name) {
             self.journal.add(.skip(range), of: description)

@@ -205,6 +205,9 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     /// Bytes that no piece has, though a receiver was told that they are elsewhere or sealed behind them.
     package var missing: [MissingBytes] { self.streams.missing }
 
+    /// Bytes that no piece has, because a receiver took them before it belonged to the fleet.
+    package var beforeFleet: [BytesBefore] { self.streams.beforeFleet }
+
     /// Forgets a barrier that every reader of the merged journal has passed.
     package mutating func passed(_ barrier: SealBarrier) throws(MergeFailure) {
         guard let index = self.barriers.firstIndex(of: barrier) else { return }

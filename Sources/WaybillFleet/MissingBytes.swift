@@ -31,9 +31,27 @@ package struct MissingBytes: Hashable, Sendable {
     }
 }
 
-/// What a receiver was told to be elsewhere, when a stream came to it with its first bytes at another receiver.
+/// Bytes of a stream that no piece has, and that a receiver took before it belonged to the fleet, as the agent said.
+package struct BytesBefore: Hashable, Sendable {
+    /// The owner of the stream; empty without `agents:`.
+    package let principal: String
+    package let stream: String
+    package let ranges: OffsetRanges
+    /// The receivers whose own archives have them, sorted.
+    package let holders: [String]
+
+    package init(principal: String, stream: String, ranges: OffsetRanges, holders: [String]) {
+        self.principal = principal
+        self.stream = stream
+        self.ranges = ranges
+        self.holders = holders
+    }
+}
+
+/// What a receiver was told that others have, when a stream came to it with its first bytes at another receiver.
 ///
-/// As text: `0-512@collector-1`, joined by `;`.
+/// As text, joined by `;`: `0-512@collector-1` what is elsewhere in the fleet; `0-512@collector-1/collector-2` what
+/// collector-1 was told to be in collector-2's own archive, from before the fleet.
 struct ToldRanges: Hashable {
     /// Agents that wander between receivers are told a range each time; the oldest stay.
     static let countMax = 64
@@ -43,6 +61,8 @@ struct ToldRanges: Hashable {
     struct Entry: Hashable {
         let range: Range<UInt64>
         let receiver: String
+        /// Whose own archive has it from before the fleet; `nil`: the fleet is said to have it.
+        let holder: String?
     }
 
     init() {}
@@ -50,26 +70,30 @@ struct ToldRanges: Hashable {
     init?(_ text: String) {
         for part in text.split(separator: ";") {
             let halves = part.split(separator: "@", omittingEmptySubsequences: false)
-            guard halves.count == 2, ChainName.isReceiver(halves[1]), let ranges = OffsetRanges(halves[0]),
-                ranges.ranges.count == 1, let range = ranges.ranges.first
+            let names = halves.last?.split(separator: "/", omittingEmptySubsequences: false) ?? []
+            guard halves.count == 2, (1...2).contains(names.count), names.allSatisfy({ ChainName.isReceiver($0) }),
+                let ranges = OffsetRanges(halves[0]), ranges.ranges.count == 1, let range = ranges.ranges.first
             else { return nil }
-            self.entries.append(Entry(range: range, receiver: String(halves[1])))
+            self.entries.append(
+                Entry(range: range, receiver: String(names[0]), holder: names.dropFirst().first.map { String($0) }))
         }
     }
 
     var text: String {
-        self.entries.map { "\($0.range.lowerBound)-\($0.range.upperBound)@\($0.receiver)" }.joined(separator: ";")
+        self.entries.map {
+            "\($0.range.lowerBound)-\($0.range.upperBound)@\($0.receiver)\($0.holder.map { "/" + $0 } ?? "")"
+        }.joined(separator: ";")
     }
 
     var isEmpty: Bool { self.entries.isEmpty }
 
-    mutating func add(_ range: Range<UInt64>, _ receiver: String) {
+    mutating func add(_ range: Range<UInt64>, _ receiver: String, holder: String?) {
         let isKnown = self.entries.contains {
-            $0.receiver == receiver && $0.range.lowerBound <= range.lowerBound
+            $0.receiver == receiver && $0.holder == holder && $0.range.lowerBound <= range.lowerBound
                 && $0.range.upperBound >= range.upperBound
         }
         guard !isKnown, self.entries.count < Self.countMax else { return }
-        self.entries.append(Entry(range: range, receiver: receiver))
+        self.entries.append(Entry(range: range, receiver: receiver, holder: holder))
     }
 
     /// Forgets what is there.

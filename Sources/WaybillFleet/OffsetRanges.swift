@@ -70,4 +70,19 @@ package struct OffsetRanges: Hashable, Sendable, CustomStringConvertible {
         if end < length { missing.append(end..<length) }
         return missing
     }
+
+    /// What of a range is not in it.
+    package func missing(in range: Range<UInt64>) -> [Range<UInt64>] {
+        self.missing(below: range.upperBound).compactMap {
+            let start = max($0.lowerBound, range.lowerBound)
+            return start < $0.upperBound ? start..<$0.upperBound : nil
+        }
+    }
+
+    package var byteCount: Int {
+        self.ranges.reduce(0) { sum, range in
+            let (total, isOverflow) = sum.addingReportingOverflow(Int(clamping: range.upperBound - range.lowerBound))
+            return isOverflow ? .max : total
+        }
+    }
 }

@@ -122,6 +122,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case lineTooLong = 2218
     case lineWithoutEnd = 2219
     case longLineNotKept = 2220
+    case segmentAwaits = 2221
 
     // Deliveries.
     case deliveryRefused = 3001

@@ -161,6 +161,13 @@ extension NoticeText {
                 "The receiver says that it holds the segment, and cannot prove it: it may be a false receiver, hold other bytes, or lack `skipped` bytes that another agent with the same credential skipped.",
             effect: "The segment stays on disk.",
             remedy: "If the receiver is the right one, run waybill reship on the file."),
+        .segmentAwaits: NoticeText(
+            "A segment waits for a receiver that stood alone", of: ["stream"],
+            cause:
+                "`receiver` took the first `bytes` of the segment before it belonged to the fleet, so its own archive alone has them.",
+            effect:
+                "The segment stays on disk until that receiver has sealed it, too. If it comes back without them, or not within 7 days, the bytes are sent to the fleet.",
+            remedy: "Start that receiver with its data directory."),
         .notReshipped: NoticeText(
             "A disputed segment cannot be shipped again yet", of: ["path"],
             cause: "Renaming the segment failed. `cause` says why.",

@@ -252,6 +252,16 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case held
     /// Bytes that the receiver's fleet has stored; another receiver of it took them. Not lost.
     case elsewhere
+    /// Bytes that a receiver of the fleet took before it belonged to it: its own archive has them. Not lost.
+    case before
+
+    /// Whether the fleet is said to hold the bytes: nothing of the stream is given up.
+    package var isOfFleet: Bool {
+        switch self {
+        case .elsewhere, .before: true
+        case .tooLong, .tornTail, .truncated, .held: false
+        }
+    }
 }
 
 /// A code of `NAK` or `ERR`; `Protocol/errors.json` defines what each means and what the peer must do.
@@ -348,6 +358,8 @@ package enum WireError: Error, Hashable, Sendable {
     /// A tail that is not base64, or whose length is not the one that the offset demands.
     case badTail
     case badReason
+    /// The holder of what is skipped with `before` is no name of a fleet's receiver.
+    case badHolder
     case badCode
     case badJSON(byteOffset: Int)
     case badMember(String)
@@ -366,6 +378,7 @@ package enum WireError: Error, Hashable, Sendable {
         case .badProof: "bad-proof"
         case .badTail: "bad-tail"
         case .badReason: "bad-reason"
+        case .badHolder: "bad-holder"
         case .badCode: "bad-code"
         case .badJSON: "bad-json"
         case .badMember: "bad-member"
@@ -388,6 +401,7 @@ package enum WireError: Error, Hashable, Sendable {
         case .badTail:
             "a tail is base64 of the last 512 bytes below the end, of fewer near the start, or - for truncated"
         case .badReason: "the reason of SKIP is one of \(SkipReason.allCases.map(\.rawValue).joined(separator: ", "))"
+        case .badHolder: "the holder of what is skipped has 1 to 64 letters, digits, '.', '_' and '-'"
         case .badCode: "the code is not in errors.json"
         case .badJSON(let byteOffset): "the JSON object is broken at byte \(byteOffset)"
         case .badMember(let name): "member \(name) is missing, has the wrong type, or a value that it may not have"

@@ -216,10 +216,18 @@ private struct MessageFields {
         // A lone `-` is no base64.
         let text = try self.next()
         let tail = text.elementsEqual("-".utf8) ? nil : Base64.bytes(text)
+        let holder = reason == .before ? try self.holder() : nil
         guard tail != nil || text.elementsEqual("-".utf8),
-            let range = SkippedRange(offset: offset, byteCount: byteCount, reason: reason, tail: tail)
+            let range = SkippedRange(
+                offset: offset, byteCount: byteCount, reason: reason, tail: tail, holder: holder)
         else { throw .badTail }
         return .skip(stream, range)
+    }
+
+    mutating func holder() throws(WireError) -> String {
+        let name = String(decoding: try self.next(), as: UTF8.self)
+        guard SkippedRange.isHolder(name) else { throw .badHolder }
+        return name
     }
 
     mutating func skipReason() throws(WireError) -> SkipReason {

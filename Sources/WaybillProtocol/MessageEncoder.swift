@@ -18,7 +18,7 @@ extension Message {
             "NAK \(stream.rawValue) \(offset.rawValue) \(code.rawValue) \(FreeText.printable(text))"
         case .skip(let stream, let range):
             "SKIP \(stream.rawValue) \(range.offset.rawValue) \(range.byteCount) \(range.reason.rawValue) "
-                + (range.tail.map { Base64.text($0) } ?? "-")
+                + (range.tail.map { Base64.text($0) } ?? "-") + (range.holder.map { " \($0)" } ?? "")
         case .seal(let stream, let length): "SEAL \(stream.rawValue) \(length.rawValue)"
         case .sealed(let stream, let proof, let end): "SEALED \(stream.rawValue) \(proof.text(end))"
         case .stored(let stream, let offset): "STORED \(stream.rawValue) \(offset.rawValue)"

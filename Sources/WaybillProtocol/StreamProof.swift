@@ -150,13 +150,19 @@ package struct SkippedRange: Hashable, Sendable {
     package let reason: SkipReason
     /// The source's last bytes below ``end``, as many as a proof covers there; `nil` when the source has them no more.
     package let tail: [UInt8]?
+    /// The name of the receiver whose own archive has the bytes; with ``SkipReason/before``, and only then.
+    package let holder: String?
 
-    /// Returns `nil` when the sum is beyond the integers of the protocol, or the tail's length is not the one that the
-    /// reason and the end demand.
-    package init?(offset: StreamOffset, byteCount: UInt64, reason: SkipReason, tail: [UInt8]?) {
+    /// Returns `nil` when the sum is beyond the integers of the protocol, the tail's length is not the one that the
+    /// reason and the end demand, or the holder is not as the reason demands.
+    package init?(
+        offset: StreamOffset, byteCount: UInt64, reason: SkipReason, tail: [UInt8]?, holder: String? = nil
+    ) {
         guard byteCount > 0, offset.rawValue <= LineProtocol.integerMax,
-            byteCount <= LineProtocol.integerMax - offset.rawValue
+            byteCount <= LineProtocol.integerMax - offset.rawValue,
+            (holder != nil) == (reason == .before), holder.map(Self.isHolder) ?? true
         else { return nil }
+        self.holder = holder
         self.offset = offset
         self.byteCount = byteCount
         self.reason = reason
@@ -172,11 +178,17 @@ package struct SkippedRange: Hashable, Sendable {
     /// What its fleet has stored it need not say.
     package var isNeverGot: Bool { self.reason != .elsewhere }
 
+    /// Whether a receiver of a fleet can have a name: 1 to 64 of `A–Z a–z 0–9 . _ -`.
+    package static func isHolder(_ name: some StringProtocol) -> Bool {
+        (1...64).contains(name.utf8.count)
+            && name.utf8.allSatisfy { StreamID.isAllowed($0) && $0 != UInt8(ascii: ":") }
+    }
+
     /// Whether nobody gets the bytes: with the other reasons another stream or receiver has them.
     package var isGivenUp: Bool {
         switch self.reason {
         case .tooLong, .tornTail, .truncated: true
-        case .held, .elsewhere: false
+        case .held, .elsewhere, .before: false
         }
     }
 }

@@ -241,8 +241,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
             return
         }
-        // What the fleet has stored is not given up.
-        if range.reason != .elsewhere, range.offset == position,
+        // What the fleet has is not given up.
+        if !range.reason.isOfFleet, range.offset == position,
             let principal = self.owners.tenant(of: name)?.principal,
             !self.skipBudget.take(
                 range.byteCount, of: principal, max: principal.skippedByteCountMax, at: self.clock.wallTime())

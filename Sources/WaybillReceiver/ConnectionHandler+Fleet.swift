@@ -20,19 +20,19 @@ extension ConnectionHandler {
         }
     }
 
-    /// Takes a skip; one of bytes that are elsewhere only if this connection's `OPEN` spoke of exactly these bytes.
+    /// Takes a skip; one of bytes that the fleet is said to have only if this connection's `OPEN` spoke of them.
     ///
     /// An agent can lie in both: it harms streams of its own principal alone, as with any other reason.
     func skip(_ number: StreamNumber, _ range: SkippedRange, _ context: ChannelHandlerContext) {
         guard let connection, let description = self.descriptions[number] else { return }
-        if range.reason == .elsewhere, !self.isClaimed(range, of: description.id, number) {
+        if range.reason.isOfFleet, !self.isClaimed(range, of: description.id, number) {
             let untoldCount = self.denials.admit(at: self.shared.clock.monotonicTime())
             self.shared.telemetry.denied(
                 "SKIP", of: description, .notAllowed, by: connection, untoldCount: untoldCount)
             let text =
                 self.shared.membership == nil
-                ? "this receiver belongs to no fleet: nothing is elsewhere"
-                : "OPEN did not say that the fleet has stored the stream up to the end of this skip"
+                ? "this receiver belongs to no fleet: no other one has these bytes"
+                : "OPEN did not say that the fleet has the stream up to the end of this skip"
             for message in self.session.refused(number, at: range.offset, .notAllowed, text: text) {
                 self.write(message, context)
             }
@@ -42,9 +42,12 @@ extension ConnectionHandler {
     }
 
     private func isClaimed(_ range: SkippedRange, of id: StreamID, _ number: StreamNumber) -> Bool {
-        guard self.shared.membership != nil, let claim = self.storedClaims[number], claim.from == range.end,
-            let tail = range.tail
-        else { return false }
+        guard self.shared.membership != nil, let claim = self.storedClaims[number], let tail = range.tail else {
+            return false
+        }
+        // What is stored lies behind what was before the fleet: the skip that has the proof follows.
+        if range.reason == .before, range.end < claim.from { return true }
+        guard claim.from == range.end else { return false }
         return StreamProof(of: id, at: range.end, tail: tail).digest == claim.proof
     }
 

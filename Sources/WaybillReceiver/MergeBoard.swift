@@ -20,6 +20,8 @@ final class MergeBoard: Sendable {
         var answered = WallTime.unknown
         var chains: [ChainName: MergedChain] = [:]
         var missing: [MissingBytes] = []
+        /// What receivers took before they belonged to the fleet, and no piece has.
+        var beforeFleet: [BytesBefore] = []
         /// Why the merger does not go on; `nil` while it does.
         var failure: MergeFailure?
         var createdCount = 0
@@ -99,6 +101,7 @@ final class MergeBoard: Sendable {
         let (now, start) = (self.clock.wallTime(), self.clock.monotonicTime())
         let isDue = self.state.withLock { $0.nextSearch <= start }
         let missing = isDue ? merger.missing : nil
+        let beforeFleet = isDue ? merger.beforeFleet : []
         let end = self.clock.monotonicTime()
         let (round, through, chains) = (merger.round, merger.through, merger.chains)
         self.state.withLock { state in
@@ -108,6 +111,7 @@ final class MergeBoard: Sendable {
             state.standing.chains = chains
             if let missing {
                 state.standing.missing = missing
+                state.standing.beforeFleet = beforeFleet
                 state.nextSearch = end + max(.seconds(1), (end - start) * 20)
             }
             switch step {

@@ -120,6 +120,17 @@ struct MergeStatus: Sendable {
 
     // MARK: Status
 
+    private static func addBefore(_ streams: [BytesBefore], to json: inout JSONWriter) {
+        json.member("before_streams", streams.count)
+        json.member("before", objects: streams.prefix(Self.missingCountMax)) { json, stream in
+            json.member("principal", stream.principal)
+            json.member("stream", stream.stream)
+            json.member("ranges", stream.ranges.description)
+            json.member("bytes", stream.ranges.byteCount)
+            json.member("holders", array: stream.holders) { $0.string($1) }
+        }
+    }
+
     func json(_ usage: DiskUsage.Result?) -> [UInt8] {
         let (end, now, standing) = (self.feed.end, self.telemetry.clock.wallTime(), self.board.standing)
         let readiness = self.readiness
@@ -156,6 +167,7 @@ struct MergeStatus: Sendable {
                 json.member("bytes", missing.byteCount)
                 json.member("told", array: missing.receivers) { $0.string($1) }
             }
+            Self.addBefore(standing.beforeFleet, to: &json)
             json.member("published") { json in
                 json.member("created", standing.createdCount)
                 json.member("present", standing.presentCount)

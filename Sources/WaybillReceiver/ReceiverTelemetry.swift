@@ -401,7 +401,7 @@ package final class ReceiverTelemetry: Sendable {
 
     /// Bytes that agents skipped and that no receiver of the fleet has.
     private var givenUpByteCount: Int {
-        self.skippedBytes.withLock { $0.reduce(0) { $1.key == .elsewhere ? $0 : $0 &+ $1.value } }
+        self.skippedBytes.withLock { $0.reduce(0) { $1.key.isOfFleet ? $0 : $0 &+ $1.value } }
     }
 
     /// An agent opened a known stream with another description, which applies to all further lines.

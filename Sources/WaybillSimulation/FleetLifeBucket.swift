@@ -125,7 +125,7 @@ final class FleetBucket: @unchecked Sendable {
                 case .message(.skip(let number, let range)):
                     guard position >= start, let stream = descriptions[number]?.name else { continue }
                     let place = (stream, range.offset.rawValue..<range.end.rawValue)
-                    if range.reason == .elsewhere { piece.told.append(place) } else { piece.skips.append(place) }
+                    if range.reason.isOfFleet { piece.told.append(place) } else { piece.skips.append(place) }
                 case .message(.seal(let number, let length)):
                     guard position >= start, let stream = descriptions[number]?.name else { continue }
                     piece.seals.append((stream, length.rawValue))

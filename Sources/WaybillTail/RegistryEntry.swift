@@ -42,6 +42,8 @@ struct RegistryEntry: Hashable {
     var held: [HeldOffset]
     /// What the fleet has stored of the file.
     var stored: StoredOffset?
+    /// What a receiver took of the file before it belonged to the fleet.
+    var before: BeforeFleet?
     /// The number of a foreign file's content in a fleet.
     var number: ContentNumber?
     /// Which receivers disagree with a segment's bytes.
@@ -98,6 +100,7 @@ struct RegistryEntry: Hashable {
         if !self.held.isEmpty { text += " held=\(self.held.map(\.text).joined(separator: ","))" }
         if let number { text += " number=\(number.text)" }
         if let stored { text += " stored=\(stored.text)" }
+        if let before { text += " before=\(before.text)" }
         if !self.disputes.isEmpty { text += " disputed=\(self.disputes.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
@@ -133,7 +136,9 @@ struct RegistryEntry: Hashable {
         else { return nil }
         self.stored = fields["stored"].flatMap { StoredOffset($0) }
         self.number = fields["number"].flatMap { ContentNumber($0) }
-        guard (self.stored == nil) == (fields["stored"] == nil), (self.number == nil) == (fields["number"] == nil)
+        self.before = fields["before"].flatMap { BeforeFleet($0) }
+        guard (self.stored == nil) == (fields["stored"] == nil), (self.number == nil) == (fields["number"] == nil),
+            (self.before == nil) == (fields["before"] == nil)
         else { return nil }
         self.id = id
         self.kind = kind

@@ -14,6 +14,9 @@ package enum Reshipment: Hashable, Sendable {
     /// It was kept after it was shipped, and is shipped again under its own id.
     case returned(to: String)
 
+    /// How long a segment waits before it is shipped under another id without an operator.
+    package static let patience = Duration.seconds(7 * 86_400)
+
     /// Why a file cannot be shipped under another id.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
         case notSegment(path: String)

@@ -52,6 +52,8 @@ struct RememberedFleet {
     var receiver: String?
     /// What is stored of each file.
     var offsets: [StreamKey: StoredOffset] = [:]
+    /// What receivers took of each file before they belonged to the fleet.
+    var before: [StreamKey: BeforeFleet] = [:]
     /// The numbers of foreign files' contents, which no other fleet makes void.
     var numbers: [StreamKey: ContentNumber] = [:]
     /// Contents whose number is not durable yet.
@@ -95,6 +97,7 @@ struct RememberedFleet {
         self.id = fleet
         self.ordinal += 1
         self.offsets = [:]
+        self.before = [:]
         self.isChanged = true
         return true
     }
@@ -107,6 +110,7 @@ struct RememberedFleet {
 
     mutating func forget(_ key: StreamKey) {
         self.offsets[key] = nil
+        self.before[key] = nil
         self.numbers[key] = nil
         self.undurable.remove(key)
         self.claims[key] = nil
@@ -117,6 +121,7 @@ struct RememberedFleet {
     /// Adds to an entry of the registry what is remembered of its file.
     func complete(_ entry: inout RegistryEntry, of key: StreamKey) {
         entry.stored = self.offsets[key]
+        entry.before = self.before[key]
         entry.number = self.numbers[key]
     }
 

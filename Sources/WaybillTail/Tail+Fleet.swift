@@ -23,6 +23,9 @@ extension Tail {
         if let stored = entry.stored, stored.fleet == self.rememberedFleet.ordinal {
             self.rememberedFleet.offsets[key] = stored
         }
+        if let before = entry.before, before.fleet == self.rememberedFleet.ordinal {
+            self.rememberedFleet.before[key] = before
+        }
         self.number(key)
         if !self.restInFleet(key) { self.askBeforeFleet(key) }
     }
@@ -58,9 +61,12 @@ extension Tail {
         return (file.walk?.asked ?? file.streamIncarnation) == stored.incarnation
     }
 
-    /// Where a receiver was met that holds something from before there was a fleet, and has not said what that has of it: at
-    /// another one, all of that would be shipped again.
-    package var addressToAskFirst: String? {
+    /// Where a receiver was met that comes first, whatever the order: one that holds something from before there was a
+    /// fleet and has not said what that has of it, for at another one all of that would be shipped again; or one that has
+    /// to seal segments that wait.
+    package var addressToAskFirst: String? { self.unsaidAddress ?? self.awaitedAddress }
+
+    private var unsaidAddress: String? {
         let receivers = self.receivers.aloneBefore.map { (ordinal: $0.ordinal, address: $0.address) }
         guard self.fleet != nil, !receivers.isEmpty else { return nil }
         var holders: Set<Int> = []
@@ -145,18 +151,34 @@ extension Tail {
         self.rememberedFleet.claims[stream] = nil
     }
 
-    /// Skips what the fleet has and the receiver has not, if the last `OPEN` spoke of it.
+    /// Skips what the fleet has and the receiver has not, if the last `OPEN` spoke of it; first what is before the fleet.
     ///
     /// - Returns: `nil` if there is nothing to skip.
-    mutating func skipElsewhere(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> TailRead? {
-        guard let from = self.rememberedFleet.claims.removeValue(forKey: stream), self.table[stream].heldBelow == 0,
-            let stored = self.rememberedFleet.offsets[stream], stored.offset == from, from > self.table[stream].cursor
-        else { return nil }
-        let range = try self.skippedRange(descriptor, from: self.table[stream].cursor, to: from, .elsewhere)
-        let proof = StreamProof(of: self.id(of: stream), at: range.end, tail: range.tail ?? [])
-        guard proof.digest == stored.digest else {
-            self.dropStored(stream)
-            return .nothing
+    mutating func skipElsewhere(
+        _ stream: StreamKey, _ descriptor: FileID, _ now: TailTime
+    ) throws(FileSystemError) -> TailRead? {
+        guard let from = self.rememberedFleet.claims[stream] else { return nil }
+        let before = self.bytesBefore(stream)
+        // A holder that has forgotten its bytes gets them again.
+        guard self.table[stream].heldBelow == 0, let stored = self.rememberedFleet.offsets[stream],
+            stored.offset == from, from > self.table[stream].cursor,
+            before.map({ $0.holder != self.receivers.current }) ?? true
+        else {
+            self.rememberedFleet.claims[stream] = nil
+            return nil
+        }
+        if before != nil { try self.rememberSkip(stream, now) }
+        let end = min(before?.offset ?? from, from)
+        let range = try self.skippedRange(
+            descriptor, from: self.table[stream].cursor, to: end, before == nil ? .elsewhere : .before,
+            holder: before?.name)
+        if end == from {
+            self.rememberedFleet.claims[stream] = nil
+            let proof = StreamProof(of: self.id(of: stream), at: range.end, tail: range.tail ?? [])
+            guard proof.digest == stored.digest else {
+                self.dropStored(stream)
+                return .nothing
+            }
         }
         self.passed(stream, range)
         return .skip(range)
@@ -167,7 +189,8 @@ extension Tail {
     /// - Returns: how many bytes the fleet was not known to have.
     @discardableResult
     package mutating func stored(_ stream: StreamKey, upTo offset: Int) -> Int {
-        if self.rememberedFleet.unsaid.remove(stream) != nil { self.settleIfSaid() }
+        let isFirst = self.rememberedFleet.unsaid.remove(stream) != nil
+        if isFirst { self.settleIfSaid() }
         guard let by = self.rememberedFleet.receiver, self.table.contains(stream) else { return 0 }
         let file = self.table[stream]
         if offset >= file.acked { self.rememberedFleet.awaited.remove(stream) }
@@ -175,7 +198,9 @@ extension Tail {
             offset <= file.acked
         else { return 0 }
         let former = self.storedByteCount(of: stream)
-        guard former < offset, let digest = self.digest(of: stream, below: offset) else { return 0 }
+        guard former < offset, let digest = self.digest(of: stream, below: offset),
+            self.noteBefore(stream, upTo: offset, isFirst: isFirst)
+        else { return 0 }
         self.rememberedFleet.offsets[stream] = StoredOffset(
             fleet: self.rememberedFleet.ordinal, incarnation: file.streamIncarnation, offset: offset, digest: digest,
             by: by)

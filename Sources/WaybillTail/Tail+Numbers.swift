@@ -169,6 +169,7 @@ extension Tail {
             sent = anchor
         }
         self.dropOffset(stream)
+        self.rememberedFleet.before[stream] = nil
         self.table[stream].walk = nil
         self.table[stream].streamIncarnation = number
         self.setNumber(of: stream, to: ContentNumber(number: number, sent: sent, heldBelow: sent?.end ?? 0))

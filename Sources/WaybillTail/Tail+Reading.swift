@@ -24,7 +24,7 @@ extension Tail {
         let start = self.table[stream].cursor
         let read: TailRead
         do throws(FileSystemError) {
-            if !self.rememberedFleet.claims.isEmpty, let skip = try self.skipElsewhere(stream, descriptor) {
+            if !self.rememberedFleet.claims.isEmpty, let skip = try self.skipElsewhere(stream, descriptor, now) {
                 read = skip
             } else if self.table[stream].heldBelow > 0, self.table[stream].cursor == 0 {
                 read = try self.skipHeld(stream, descriptor)
@@ -149,12 +149,12 @@ extension Tail {
 
     /// A range to skip, with the tail from which the receiver makes its proof.
     func skippedRange(
-        _ descriptor: FileID, from offset: Int, to end: Int, _ reason: SkipReason
+        _ descriptor: FileID, from offset: Int, to end: Int, _ reason: SkipReason, holder: String? = nil
     ) throws(FileSystemError) -> SkippedRange {
         guard
             let range = SkippedRange(
                 offset: StreamOffset(UInt64(offset)), byteCount: UInt64(end - offset), reason: reason,
-                tail: try self.lastBytes(descriptor, below: end))
+                tail: try self.lastBytes(descriptor, below: end), holder: holder)
         else {
             // The file was cut while it was read; the next scan finds it.
             throw FileSystemError("read", path: "the end of a skipped range", errno: Errno.inputOutput)

@@ -24,6 +24,7 @@ extension Tail {
         }
         let ordinal = self.receivers.current
         if isOtherFleet { self.receivers.leaveFleet() }
+        if meeting != .known { self.replaceHolders(formerOrdinals, by: identity) }
         for key in self.table.keys {
             if ordinal != before { self.switchReceiver(key) }
             self.leaveNumber(key)
@@ -219,7 +220,7 @@ extension Tail {
         }
         self.table[stream].walk = nil
         // A segment that is longer may be disputed yet: its stream may be sealed here.
-        if offset >= file.byteCount { self.table[stream].disputes = [] }
+        if offset >= file.byteCount, self.awaitedHolder(of: stream) == nil { self.table[stream].disputes = [] }
         self.table[stream].replaceAnchors(proof.digest.map { [Anchor(end: offset, digest: $0)] } ?? [])
         self.table[stream].cursor = offset
         self.table[stream].acked = offset
@@ -445,6 +446,7 @@ extension Tail {
             self.enqueueProbe(stream)
             return .done
         }
+        if let outcome = self.holdBack(stream) { return outcome }
         self.table[stream].phase = .sealed(byteCount: offset)
         guard self.deleteSealedSegment(stream) else { return .done }
         // It is longer than what was sealed; its bytes are in no stream that could take the rest.

@@ -6,11 +6,14 @@ extension Tail {
     /// Whether so many bytes of a segment below `offset` may have been skipped by this agent.
     ///
     /// It skips lines of which it has a copy in the quarantine, and a last line without its LF. File and copies say so, also
-    /// where the registry is older than the `SKIP`. Streams of foreign files are believed: nothing is deleted for them.
+    /// where the registry is older than the `SKIP`. Streams of foreign files are believed: nothing is deleted for them, nor
+    /// for what this receiver says of a segment that waits for another one (``awaitedHolder(of:)``).
     func explains(
         _ skippedByteCount: UInt64, of stream: StreamKey, _ descriptor: FileID, below offset: Int
     ) throws(FileSystemError) -> Bool {
-        guard skippedByteCount > 0, self.table[stream].isSegment else { return true }
+        guard skippedByteCount > 0, self.table[stream].isSegment, self.awaitedHolder(of: stream) == nil else {
+            return true
+        }
         let fileByteCount = self.table[stream].byteCount
         var own = 0
         var end = 0

@@ -152,6 +152,10 @@ package struct Tail<Files: FileSystem>: ~Copyable {
             } else if let entry = RegistryEntry(text, id: id) {
                 usedOrdinals.formUnion(entry.held.map(\.receiver))
                 if let stored = entry.stored { fleetOrdinals.insert(stored.fleet) }
+                if let before = entry.before {
+                    usedOrdinals.insert(before.holder)
+                    fleetOrdinals.insert(before.fleet)
+                }
                 recovery.entryCount += 1
                 switch entry.kind {
                 case .segment: self.rememberedSegments[id] = entry

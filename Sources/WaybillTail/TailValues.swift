@@ -141,7 +141,7 @@ package enum AnswerOutcome: Hashable, Sendable {
     case goOn
     /// Open the file again at once: its stream has another id now.
     case openAgain
-    /// The receiver holds other bytes: leave it, and open it again later.
+    /// The receiver holds other bytes, or lacks some that another one alone has: leave it, and open it again later.
     case disputed
     /// The receiver holds all of the segment, and more of it than this machine still has: leave it.
     case shortened
@@ -174,6 +174,9 @@ package enum TailNotice: Hashable, Sendable {
     case receiverDiffers(StreamID, path: String, receiverOffset: Int, byteCount: Int)
     /// The receiver cannot prove that it holds this segment's bytes: the segment stays and is asked for again later.
     case segmentDisputed(StreamID, path: String, receiverOffset: Int, byteCount: Int, skippedByteCount: UInt64)
+    /// The receiver has sealed a segment whose first bytes are in the own archive of `holder`, from before the fleet: the
+    /// segment stays until that one has sealed it, too.
+    case segmentAwaits(StreamID, path: String, holder: String, byteCount: Int)
     /// The receiver holds more of a segment than the file has, and proves the bytes that were sent: the agent's host
     /// lost the end of the file in a power failure.
     case segmentShortened(StreamID, path: String, receiverOffset: Int, byteCount: Int)

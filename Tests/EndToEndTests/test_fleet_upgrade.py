@@ -4,10 +4,16 @@ Before and after the fleet the receiver's own archive has the lines, meanwhile t
 was written.
 """
 
+import fcntl
+import os
+import re
+import shutil
 import unittest
+import zlib
 
 from fleets import WatchedFleet
 from harness import SiteTest, run, until
+from ledger import EventMaker, timestamp, utc_now
 
 
 class UpgradeTest(SiteTest):
@@ -36,6 +42,14 @@ class UpgradeTest(SiteTest):
             return code == 0 and not found["missing"] and all(chain["waiting_bytes"] == 0 for chain in found["chains"])
         until(merged, 90, "nothing waits, and nothing is missing")
 
+    def until_before(self, holders):
+        """The merger names whose own archives have what no piece has; none of it is missing."""
+        def is_named():
+            _, found = self.fleet.fleet(status=("m1",))
+            self.assertEqual(found["missing"], [])
+            return sorted({name for stream in found["before"] for name in stream["holders"]}) == holders
+        until(is_named, 90, f"before the fleet, in the archives of {holders}")
+
 
 class ThereAndBackTests(UpgradeTest):
     def test_each_line_is_in_one_archive_once(self):
@@ -60,6 +74,7 @@ class ThereAndBackTests(UpgradeTest):
         receivers["a"].kill()
         self.fleet.write(50)
         self.assert_each_once("a", "m1")
+        self.until_before(["a"])
         receivers["a"] = self.fleet.receiver("a")
 
         # Back: the receiver that stays is the last of the fleet, and its agents are there before it leaves.
@@ -101,6 +116,112 @@ class ThereAndBackTests(UpgradeTest):
         self.assert_each_once("a")
         merger = self.fleet.merger()
         self.assert_each_once("m1")
+        for process in (agent, receiver, merger):
+            self.assertEqual(process.stop(), 0)
+
+
+class SegmentTests(UpgradeTest):
+    """A segment whose lines a receiver took when it stood alone, and that its writer ends in the fleet."""
+
+    def setUp(self):
+        super().setUp()
+        self.spool = self.site.root / "spool-x"
+        self.spool.mkdir()
+        maker = EventMaker(3)
+        lines = maker.lines(30, ts=timestamp(utc_now()), env="prod")
+        self.fleet.written = [line.decode().rstrip("\n") for line in lines]
+        making = self.site.root / "making"
+        self.writer = open(making, "wb")
+        self.addCleanup(self.writer.close)
+        fcntl.flock(self.writer, fcntl.LOCK_SH)
+        self.writer.write(b"".join(lines))
+        self.writer.flush()
+        self.segment = self.spool / f"{maker.writer()}-{1:020}.ndjson"
+        os.rename(making, self.segment)
+        receiver = self.alone()
+        agent = self.spooling(ports=[self.fleet.ports["a"]])
+        self.assert_each_once("a")
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(receiver.stop(), 0)
+
+    def spooling(self, **options):
+        return self.fleet.agent("x", "--spool", self.spool, **options)
+
+    def until_waiting(self):
+        """The receiver has said what it has, and is killed; the other one has sealed the segment without that."""
+        receivers = {name: self.fleet.receiver(name) for name in ("a", "b")}
+        merger, agent = self.fleet.merger(), self.spooling()
+        registry = self.site.root / "agent-x" / "registry.state"
+        until(lambda: b" before=" in registry.read_bytes(), 60, "the agent knows what was before the fleet")
+        receivers["a"].kill()
+        self.writer.close()
+        agent.until_logged("it stays until that one has sealed it", 90)
+        self.assertTrue(self.segment.exists())
+        self.until_before(["a"])
+        self.assertEqual(self.fleet.archived("m1"), [])
+        # A restart changes nothing of it.
+        agent.stop()
+        agent = self.spooling()
+        agent.until_logged("it stays until that one has sealed it", 90)
+        self.assertTrue(self.segment.exists())
+        agent.stop()
+        return receivers["b"], merger
+
+    def until_deleted(self):
+        until(lambda: not self.segment.exists(), 90, "the segment is deleted")
+
+    def test_it_waits_until_that_receiver_is_back(self):
+        receiver, merger = self.until_waiting()
+        first, agent = self.fleet.receiver("a"), self.spooling()
+        self.until_deleted()
+        self.assert_each_once("a", "m1")
+        self.until_merged()
+        for process in (agent, first, receiver, merger):
+            self.assertEqual(process.stop(), 0)
+
+    def test_its_lines_are_sent_when_that_receiver_has_lost_its_data(self):
+        receiver, merger = self.until_waiting()
+        shutil.rmtree(self.site.root / "a")
+        first, agent = self.fleet.receiver("a"), self.spooling()
+        self.until_deleted()
+        self.assert_each_once("m1")
+        self.until_before([])
+        for process in (agent, first, receiver, merger):
+            self.assertEqual(process.stop(), 0)
+
+    def age(self, days):
+        """What waits has waited for so much longer, as the agent's registry has it."""
+        registry = self.site.root / "agent-x" / "registry.state"
+        entry = [line for line in registry.read_bytes().splitlines() if line.startswith(b"+ " + self.segment.stem.encode())][-1]
+        self.assertIn(b" disputed=", entry)
+        older = re.sub(
+            rb"( disputed=\d+:)(\d+)", lambda found: found[1] + b"%d" % (int(found[2]) - days * 86_400_000), entry) + b"\n"
+        with open(registry, "ab") as file:
+            file.write(older + b"= 1 %08x\n" % zlib.crc32(older))
+
+    def test_its_lines_are_in_both_when_that_receiver_stays_away_for_a_week(self):
+        receiver, merger = self.until_waiting()
+        self.age(6)
+        agent = self.spooling()
+        agent.until_logged("it stays until that one has sealed it", 90)
+        self.assertTrue(self.segment.exists())
+        agent.stop()
+        self.age(1)
+        agent = self.spooling()
+        until(lambda: not list(self.spool.glob("*.ndjson")), 90, "the segment is sent under another id, and deleted")
+        self.assert_each_once("m1")
+        self.assert_each_once("a")
+        self.until_before(["a"])
+        for process in (agent, receiver, merger):
+            self.assertEqual(process.stop(), 0)
+
+    def test_its_lines_are_in_both_when_that_receiver_was_gone_before_it_was_asked(self):
+        self.writer.close()
+        receiver, merger, agent = self.fleet.receiver("b"), self.fleet.merger(), self.spooling()
+        self.until_deleted()
+        self.assert_each_once("m1")
+        self.assert_each_once("a")
+        self.until_before([])
         for process in (agent, receiver, merger):
             self.assertEqual(process.stop(), 0)
 

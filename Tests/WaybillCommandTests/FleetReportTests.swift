@@ -169,6 +169,20 @@ import WaybillSystem
         ] { #expect(json.contains(part), "\(part) in \(json)") }
     }
 
+    @Test func `what is before the fleet is a table of its own, and no trouble`() throws {
+        let before = """
+            "before_streams":1,"before":[{"principal":"shop","stream":"s1","ranges":"0-512","bytes":512,\
+            "holders":["a","b\\u001b"]}],"published"
+            """
+        let merger = Self.merger().replacing("\"published\"", with: before)
+        let report = try Self.report(answers: [merger])
+        #expect(report.health == .ok && report.missing == [])
+        let lines = report.lines(width: nil, rowCountMax: 10).map(\.text)
+        #expect(lines.contains { $0.contains("BEFORE THE FLEET") && $0.contains("IN THE ARCHIVE OF") })
+        #expect(lines.contains { $0.hasPrefix("shop/s1") && $0.contains("512 B") && $0.contains("a, b\\u{1b}") })
+        #expect(report.json.contains("\"bytes\":512,\"holders\":[\"a\",\"b\\u001b\"]"), "\(report.json)")
+    }
+
     @Test func `of several mergers the one that is farthest counts`() throws {
         var report = try Self.report()
         let behind = Self.merger().replacing("\"position\":1000", with: "\"position\":10")

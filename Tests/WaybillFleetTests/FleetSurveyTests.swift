@@ -307,6 +307,45 @@ extension MissingBytesTests {
     }
 }
 
+extension MissingBytesTests {
+    @Test func `what agents say to be before the fleet is in the holder's archive, and not missing`() throws {
+        let stream = try self.name("s1")
+        var streams = MergedStreams()
+        streams.tell(0..<600, of: stream, to: "b", holder: "a")
+        streams.tell(600..<1000, of: stream, to: "b")
+        streams.add(1000..<1200, to: stream)
+        let isSealed = streams.seal(stream, at: 1200)
+        #expect(isSealed)
+        #expect(
+            streams.missing == [
+                MissingBytes(principal: "shop", stream: "s1", ranges: [600..<1000], receivers: ["b"])
+            ])
+        func before(_ range: Range<UInt64>, _ holders: String...) -> BytesBefore {
+            var ranges = OffsetRanges()
+            ranges.insert(range)
+            return BytesBefore(principal: "shop", stream: "s1", ranges: ranges, holders: holders)
+        }
+        #expect(streams.beforeFleet == [before(0..<600, "a")])
+        // The text of the state.
+        var lines = StateLines()
+        streams.takeChanges(&lines)
+        let text = String(decoding: lines.bytes, as: UTF8.self)
+        #expect(text.contains("+ told/shop/s1 0-600@b/a;600-1000@b"))
+        var restored = MergedStreams()
+        let isTaken = restored.restore("told/shop/s1", "0-600@b/a;600-1000@b")
+        #expect(isTaken && restored.beforeFleet == streams.beforeFleet)
+        for bad in ["0-600@b/", "0-600@/a", "0-600@b/a/c", "0-600@b/a b"] {
+            let isBad = !restored.restore("told/shop/s1", bad)
+            #expect(isBad, "\(bad)")
+        }
+        // The holder came back older, and its agents sent it all again.
+        streams.add(0..<500, to: stream)
+        #expect(streams.beforeFleet == [before(500..<600, "a")])
+        streams.add(500..<1000, to: stream)
+        #expect(streams.beforeFleet == [] && streams.missing == [])
+    }
+}
+
 /// A stream that one receiver sealed below what another one has of it.
 @Suite struct ShortSealTests {
     private func seal(_ streams: inout MergedStreams, _ name: StreamName, at length: UInt64) {

@@ -114,7 +114,10 @@ final class JournalBench {
             reason == .truncated
             ? nil : self.content(stream, end.rawValue - UInt64(StreamProof.byteCount(at: end))..<end.rawValue)
         return .skip(
-            try #require(SkippedRange(offset: offset, byteCount: byteCount, reason: reason, tail: tail)))
+            try #require(
+                SkippedRange(
+                    offset: offset, byteCount: byteCount, reason: reason, tail: tail,
+                    holder: reason == .before ? "collector-1" : nil)))
     }
 
     /// Stages an entry that the model takes.

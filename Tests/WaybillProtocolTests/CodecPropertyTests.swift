@@ -73,7 +73,8 @@ struct RandomMessages {
         let start = StreamOffset(small ? offset % 600 : offset)
         let tail = self.bytes(StreamProof.byteCount(at: StreamOffset(start.rawValue + byteCount)))
         return SkippedRange(
-            offset: start, byteCount: byteCount, reason: reason, tail: reason == .truncated ? nil : tail)
+            offset: start, byteCount: byteCount, reason: reason, tail: reason == .truncated ? nil : tail,
+            holder: reason == .before ? "collector-1" : nil)
     }
 
     private mutating func receiver() -> ReceiverIdentity? {

@@ -119,9 +119,8 @@ import WaybillSystem
         let met = Set(try BadLine.all().map(\.error))
         let all: [WireError] = [
             .lineTooLong, .emptyLine, .notASCII(byteOffset: 0), .unknownMessage, .fieldCount(expected: 1),
-            .badInteger(field: 1), .badChecksum, .badProof, .badTail, .badReason, .badCode, .badJSON(byteOffset: 0),
-            .badMember("a"),
-            .badStreamID,
+            .badInteger(field: 1), .badChecksum, .badProof, .badTail, .badReason, .badHolder, .badCode,
+            .badJSON(byteOffset: 0), .badMember("a"), .badStreamID,
         ]
         #expect(met == Set(all.map(\.code)))
     }

@@ -138,7 +138,7 @@ import WaybillSystem
             for given in [nil, 0, 1, count - 1, count, count + 1, 512, 513] as [Int?] {
                 let range = SkippedRange(
                     offset: StreamOffset(offset), byteCount: byteCount, reason: reason,
-                    tail: given.map { Array(repeating: 7, count: $0) })
+                    tail: given.map { Array(repeating: 7, count: $0) }, holder: reason == .before ? "a" : nil)
                 #expect((range != nil) == (given == (reason == .truncated ? nil : count)))
             }
         }
@@ -147,5 +147,20 @@ import WaybillSystem
         let beyond = SkippedRange(
             offset: StreamOffset(LineProtocol.integerMax), byteCount: 1, reason: .truncated, tail: nil)
         #expect(beyond == nil)
+    }
+
+    @Test(arguments: SkipReason.allCases)
+    func `a skip names a holder of the bytes if they are before the fleet, and only then`(reason: SkipReason) {
+        let tail: [UInt8]? = reason == .truncated ? nil : [7]
+        func isTaken(_ holder: String?) -> Bool {
+            SkippedRange(offset: StreamOffset(0), byteCount: 1, reason: reason, tail: tail, holder: holder) != nil
+        }
+        #expect(isTaken(nil) == (reason != .before))
+        for holder in ["a", "Collector-1._", String(repeating: "a", count: 64)] {
+            #expect(isTaken(holder) == (reason == .before))
+        }
+        for holder in ["", String(repeating: "a", count: 65), "a b", "a:1", "a~1", "a/b", "a\n", "a\u{1B}", "é"] {
+            #expect(!isTaken(holder))
+        }
     }
 }

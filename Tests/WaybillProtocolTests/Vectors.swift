@@ -154,7 +154,7 @@ extension Message {
             let reason = try #require(SkipReason(rawValue: try row.requireText("reason")))
             let range = SkippedRange(
                 offset: try offset(), byteCount: try row.requireInteger("length"), reason: reason,
-                tail: try row["tail"]?.text.map(Vectors.bytes(hexadecimal:)))
+                tail: try row["tail"]?.text.map(Vectors.bytes(hexadecimal:)), holder: row["holder"]?.text)
             self = .skip(try number(), try #require(range))
         case "SEAL": self = .seal(try number(), length: try offset())
         case "SEALED":

@@ -25,7 +25,7 @@ import WaybillSystem
             try #require(
                 SkippedRange(
                     offset: StreamOffset(UInt64(offset)), byteCount: UInt64(end - offset), reason: reason,
-                    tail: Array(bytes[..<end]))))
+                    tail: Array(bytes[..<end]), holder: reason == .before ? "a" : nil)))
     }
 
     private func proof(_ end: Int) -> StreamProof {
@@ -171,13 +171,49 @@ import WaybillSystem
         }
     }
 
-    @Test func `skips of what the fleet has do not count for the day's bound`() async throws {
+    @Test func `what is before the fleet is skipped up to the claim's end, or in front of what is stored`()
+        async throws
+    {
+        let claim = OpenClaim(from: StreamOffset(8), by: "a~1", proof: proof(8).digest)
+        try await receiving(FleetMembership(fleet: Self.fleet)) { port in
+            let client = try LineClient(port: port)
+            _ = try client.greet()
+            for (opening, end) in [(OpenClaim.none, 5), (claim, 9)] {
+                _ = try open(client, opening)
+                try client.send(try skip(.before, to: end))
+                guard case .nak(Self.one, StreamOffset(0), .notAllowed, _) = try client.next() else {
+                    throw Unexpected()
+                }
+            }
+            _ = try open(client, claim)
+            try client.send(try skip(.before, to: 5))
+            try client.send(try skip(.elsewhere, from: 5, to: 8))
+            var acked = StreamOffset(0)
+            while acked < StreamOffset(8) {
+                guard case .ack(_, let offset, _) = try client.next() else { throw Unexpected() }
+                acked = offset
+            }
+            #expect(acked == StreamOffset(8))
+        }
+        try await receiving(nil) { port in
+            let client = try LineClient(port: port)
+            _ = try client.greet()
+            _ = try open(client, claim)
+            try client.send(try skip(.before, to: 8))
+            guard case .nak(_, _, .notAllowed, _) = try client.next() else { throw Unexpected() }
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `skips of what the fleet has do not count for the day's bound`(isBefore: Bool) async throws {
         // More than a principal may skip in a day.
         let end = StreamOffset(65 << 30)
         let tail = [UInt8](repeating: 0x42, count: StreamProof.byteCountMax)
         let proof = StreamProof(of: StreamID(unchecked: "a"), at: end, tail: tail)
-        let skips = [SkipReason.tooLong, .elsewhere].compactMap {
-            SkippedRange(offset: StreamOffset(0), byteCount: end.rawValue, reason: $0, tail: tail)
+        let skips = [SkipReason.tooLong, .elsewhere, .before].compactMap {
+            SkippedRange(
+                offset: StreamOffset(0), byteCount: end.rawValue, reason: $0, tail: tail,
+                holder: $0 == .before ? "a" : nil)
         }
         try await receiving(FleetMembership(fleet: Self.fleet)) { port in
             let client = try LineClient(port: port)
@@ -186,7 +222,7 @@ import WaybillSystem
             try client.send(.skip(Self.one, skips[0]))
             guard case .nak(_, _, .retryAfter, _) = try client.next() else { throw Unexpected() }
             _ = try open(client, OpenClaim(from: end, proof: proof.digest))
-            try client.send(.skip(Self.one, skips[1]))
+            try client.send(.skip(Self.one, skips[isBefore ? 2 : 1]))
             guard case .ack(_, end, _) = try client.next() else { throw Unexpected() }
         }
     }

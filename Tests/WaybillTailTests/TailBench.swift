@@ -433,6 +433,8 @@ struct BenchReceiver {
     var incarnation: Incarnation
     var starts: [ReceiverStart]
     var end: UInt64 = 0
+    /// What it calls itself.
+    var name = "bench"
     /// The fleet that it belongs to.
     var fleet: String?
     private var startCount: UInt64 = 0
@@ -444,7 +446,8 @@ struct BenchReceiver {
     }
 
     var identity: ReceiverIdentity {
-        guard let identity = ReceiverIdentity(name: "bench", incarnation: incarnation, starts: starts, end: end) else {
+        guard let identity = ReceiverIdentity(name: self.name, incarnation: incarnation, starts: starts, end: end)
+        else {
             preconditionFailure("positions of starts do not go back")
         }
         return identity

@@ -60,7 +60,7 @@ struct TailFleetTests {
         var second = store("second")
         bench.exchange(with: &second)
         bench.run()
-        #expect(bench.skipped == [id: ["0+8 elsewhere"]])
+        #expect(bench.skipped == [id: ["0+8 before"]])
         #expect(bench.received[id] == Array("one\ntwo\nthree\n".utf8))
         #expect(bench.withTail { $0.addressToAskFirst } == nil, "nobody is asked twice")
     }

@@ -321,10 +321,15 @@ class Session:
         else:
             stream.owner = self
 
-    def is_elsewhere(self, stream, message):
+    def is_claimed(self, stream, message):
+        """Section 5: what the fleet has ends where `OPEN` said; what is before the fleet may end earlier."""
         end = message["offset"] + message["length"]
-        proof = digest(stream.id, end, bytes.fromhex(message["tail"]))
-        return self.fleet is not None and self.claims[message["number"]] == (end, proof)
+        claimed, proof = self.claims[message["number"]]
+        if self.fleet is None or claimed is None:
+            return False
+        if message["reason"] == "before" and end < claimed:
+            return True
+        return (claimed, proof) == (end, digest(stream.id, end, bytes.fromhex(message["tail"])))
 
     def take(self, message, payload):
         number, word = message["number"], message["type"]
@@ -334,7 +339,7 @@ class Session:
             return self.refuse(number, offset, "sealed", "the stream was sealed here")
         if state != "open":
             return
-        if word == "SKIP" and message["reason"] == "elsewhere" and not self.is_elsewhere(stream, message):
+        if word == "SKIP" and message["reason"] in ("elsewhere", "before") and not self.is_claimed(stream, message):
             return self.refuse(number, offset, "not-allowed", "OPEN did not say that the fleet has these bytes")
         if stream.owner is not self:
             return self.refuse(number, offset, "in-use", "another connection ships this stream")

@@ -18,7 +18,7 @@ START_MAX = 16
 
 NAK_CODES = ("gap", "corrupt", "too-large", "retry-after", "sealed", "in-use", "prove", "not-allowed")
 ERR_CODES = ("syntax", "order", "version", "token", "limit", "timeout", "agent-in-use", "unavailable")
-REASONS = ("too-long", "torn-tail", "truncated", "held", "elsewhere")
+REASONS = ("too-long", "torn-tail", "truncated", "held", "elsewhere", "before")
 LAYOUTS = {
     "HELLO": "object", "READY": "object", "OPEN": "number:positive object",
     "AT": "number:positive offset:integer count:integer digest:digest end:integer skipped?:positive",
@@ -178,6 +178,10 @@ def decode_field(kind, text):
         if not (kind == "digest" and text == "-" or is_hexadecimal(text, 16 if kind == "start" else 32)):
             raise Refused("bad-proof")
         return None if text == "-" else text
+    if kind == "holder":
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
+            raise Refused("bad-holder")
+        return text
     if kind in ("tail", "bytes"):
         return None if kind == "tail" and text == "-" else decode_base64(text).hex()
     if kind and text not in {"nak": NAK_CODES, "err": ERR_CODES, "reason": REASONS}[kind]:
@@ -199,6 +203,8 @@ def decode(line):
         raise Refused("unknown-message")
     last = layout[-1][0] if layout else ""
     texts = rest.split(" ", len(layout) - 1 if last in ("text", "object") else -1) if " " in line.decode() else []
+    if word == "SKIP" and texts[3:4] == ["before"]:
+        layout = [*layout, ("holder", "holder")]
     if last == "text" and len(texts) == len(layout) - 1:
         texts.append("")
     if last == "object" and texts and texts[-1].startswith(" "):
@@ -271,6 +277,8 @@ def encode(message):
             texts.append(f"{message[name]:08x}")
         else:
             texts.append("-" if message[name] is None else str(message[name]))
+    if message.get("holder"):
+        texts.append(message["holder"])
     line = " ".join([word, *texts]).encode("ascii") + b"\n"
     if len(line) > LINE_MAX and word == "OPEN":
         return encode({**message, "source": message["source"][-(len(message["source"]) // 2):]})
