@@ -264,7 +264,7 @@ extension Inspector {
                         own.map { "seq is \($0), expected \(expected)" } ?? "it has no seq",
                         keeps: "it: lines are shipped as they are")
                 }
-                sequence = (own ?? expected) + 1
+                sequence = (own ?? expected) &+ 1
             }
             self.item(
                 InspectItem(type == .records ? "record" : "line").with("offset", line.range.lowerBound)

@@ -122,7 +122,8 @@ extension Analysis {
             let numbers = facts.numbers.sorted()
             guard let low = numbers.first, let high = numbers.last else { continue }
             let different = zip(numbers, numbers.dropFirst()).count { $0 != $1 } + 1
-            let missing = Int(high - low) + 1 - different
+            // Any numbers may come, the greatest one, too.
+            let missing = Int(high - low) - (different - 1)
             guard missing > 0 else { continue }
             report.rows.append([self.text(text), .count(missing), .count(Int(low)), .count(Int(high))])
         }

@@ -92,7 +92,7 @@ enum SQLQueries {
         -- Numbers between a writer's lowest and highest that are not kept.
         WITH w AS (SELECT writer, min(seq) AS first, max(seq) AS last, count(DISTINCT seq) AS present FROM k
           WHERE writer IS NOT NULL AND seq >= 0 GROUP BY writer)
-        SELECT writer, last - first + 1 - present AS missing, first, last FROM w WHERE missing > 0 ORDER BY writer;
+        SELECT writer, last - first - (present - 1) AS missing, first, last FROM w WHERE missing > 0 ORDER BY writer;
 
         """
 

@@ -31,10 +31,13 @@ package struct Eviction: Hashable, Sendable {
     package var keptCount = 0
     package var evictedByteCount = 0
 
-    /// The sequence number of the segment's last line; `nil` if it has lines of several writers, or none.
+    /// The sequence number of the segment's last line; `nil` if it has lines of several writers, or none, or its name is no writer's.
     package var lastSequence: UInt64? {
         let count = self.evictedCount + self.keptCount
-        return self.segment.isKept || count == 0 ? nil : self.segment.firstSequence + UInt64(count) - 1
+        guard !self.segment.isKept, count > 0 else { return nil }
+        // Who may write into the folder chooses the names.
+        let (last, isTooGreat) = self.segment.firstSequence.addingReportingOverflow(UInt64(count - 1))
+        return isTooGreat ? nil : last
     }
 }
 

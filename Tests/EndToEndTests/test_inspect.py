@@ -184,6 +184,16 @@ class InspectTests(DataTest):
         reasons = [item["reason"] for item in items if item["kind"] == "damage"]
         self.assertEqual((returncode, reasons), (65, ["seq is 5, expected 4", "the last line is cut off"]))
 
+    def test_a_segment_may_have_any_numbers(self):
+        """The greatest one, too, in the name and in a line: nothing ends the program."""
+        lines = EventMaker(1).lines(2)
+        segment = pathlib.Path(EventMaker(1).segment(self.site.spool, lines, lines[0].decode().split('"')[9]))
+        greatest = segment.with_name(f"{segment.name[:37]}{2 ** 64 - 1}.ndjson")
+        greatest.write_bytes(lines[0].replace(b'"seq":1,', b'"seq":%d,' % (2 ** 64 - 1)) + lines[1])
+        returncode, items = self.items(greatest)
+        reasons = [item["reason"] for item in items if item["kind"] == "damage"]
+        self.assertEqual((returncode, reasons), (65, ["seq is 2, expected 0"]))
+
     def test_what_cannot_be_read_is_named(self):
         """Garbage is damage, a missing file and a forbidden one are 66, no path is usage."""
         garbage = self.site.root / "garbage"

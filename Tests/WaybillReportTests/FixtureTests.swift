@@ -1,6 +1,7 @@
 import Testing
 import WaybillReport
 import WaybillSystem
+import WaybillTestSupport
 
 /// The numbers of the fixture, each worked out by hand.
 @Suite struct FixtureTests {
@@ -154,6 +155,19 @@ import WaybillSystem
 
     @Test func `a number that never came is a gap`() throws {
         #expect(try Self.lines(.gaps) == ["\(ShopFixture.uuid(1, 3)) 1 1 10"])
+    }
+
+    @Test func `the numbers of a writer may be any`() throws {
+        let fixture = ShopFixture()
+        let writer = ShopFixture.uuid(1, 99)
+        let lines = [0, Int64.max, 7, 7].enumerated().map { index, sequence in
+            "{\"v\":1,\"id\":\"\(ShopFixture.uuid(2, index))\",\"writer\":\"\(writer)\",\"seq\":\(sequence),"
+                + "\"ts\":\"2026-11-02T03:00:00.000Z\",\"kind\":\"event\",\"name\":\"tap\",\"anon\":\"a9\","
+                + "\"bundle\":\"\(ShopFixture.app)\",\"env\":\"prod\"}\n"
+        }
+        fixture.disk.place(ShopFixture.folder("11-02") + "/part-00002.ndjson", Array(lines.joined().utf8))
+        let report = try fixture.reports([.gaps]).reports[0]
+        #expect(report.lines.contains("\(writer) \(Int64.max - 2) 0 \(Int64.max)"))
     }
 
     @Test func `a session belongs to the day of its start, also across midnight`() throws {
