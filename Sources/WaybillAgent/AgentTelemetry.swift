@@ -252,12 +252,14 @@ package struct AgentTelemetry: Sendable {
     }
 
     private static func difference(
-        _ stream: StreamID, _ path: String, _ offset: Int, _ byteCount: Int
+        _ stream: StreamID, _ path: String, _ offset: Int, _ byteCount: Int, skippedByteCount: UInt64 = 0
     ) -> Logger.Metadata {
-        [
+        var metadata: Logger.Metadata = [
             "stream": "\(stream)", "path": "\(path)", "receiver_bytes": .number(offset),
             "file_bytes": .number(byteCount),
         ]
+        if skippedByteCount > 0 { metadata["skipped"] = "\(skippedByteCount)" }
+        return metadata
     }
 
     private func receiverForgot(_ id: StreamID, _ path: String, _ offset: Int, _ acked: Int) {
@@ -324,13 +326,11 @@ package struct AgentTelemetry: Sendable {
             self.logger.notice(
                 "the receiver holds other bytes under this id than the file has; the file gets the next id",
                 metadata: Self.difference(id, path, offset, byteCount))
-        case .segmentDisputed(let id, let path, let offset, let byteCount, let skippedByteCount):
-            var metadata = Self.difference(id, path, offset, byteCount)
-            if skippedByteCount > 0 { metadata["skipped"] = "\(skippedByteCount)" }
+        case .segmentDisputed(let id, let path, let offset, let byteCount, let skipped):
             self.logger.error(
                 .segmentDisputed,
                 "the receiver does not prove that it holds this segment's bytes; it stays; see: waybill reship --help",
-                metadata: metadata)
+                metadata: Self.difference(id, path, offset, byteCount, skippedByteCount: skipped))
         case .segmentAwaits(let id, let path, let holder, let count): self.segmentAwaits(id, path, holder, count)
         case .segmentShortened(let id, let path, let offset, let byteCount):
             self.logger.warning(
