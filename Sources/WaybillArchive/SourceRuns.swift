@@ -1,3 +1,4 @@
+package import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem
 
@@ -16,12 +17,16 @@ package struct SourceRun: Hashable, Sendable {
     package let erasedByteCount: Int
     /// Whether its lines are not read, because reading them ended the program.
     package let isPoison: Bool
+    /// The journal's position of their batch, if the lines are not at their own day because it was one too many: they
+    /// count on the day of their receipt.
+    package let shiftedAt: JournalPosition?
 
     package init(
         description: StreamDescription, offset: StreamOffset, receivedAt: WallTime, range: Range<Int>, lineCount: Int,
-        emptyLineCount: Int = 0, erasedByteCount: Int = 0, isPoison: Bool = false
+        emptyLineCount: Int = 0, erasedByteCount: Int = 0, isPoison: Bool = false, shiftedAt: JournalPosition? = nil
     ) {
         self.isPoison = isPoison
+        self.shiftedAt = shiftedAt
         self.description = description
         self.offset = offset
         self.receivedAt = receivedAt
@@ -45,9 +50,14 @@ package struct SourceRun: Hashable, Sendable {
         case from = "FROM"
         case erased = "ERASED"
         case poison = "POISON"
+        case shifted = "SHIFTED"
     }
 
-    package var word: Word { self.erasedByteCount > 0 ? .erased : self.isPoison ? .poison : .from }
+    package var word: Word {
+        if self.erasedByteCount > 0 { return .erased }
+        if self.shiftedAt != nil { return .shifted }
+        return self.isPoison ? .poison : .from
+    }
 
     /// Whether this run may be of the same batch as the one before it in its file: their lines are not adjacent in the
     /// stream, because other files have the ones between them.
@@ -56,8 +66,8 @@ package struct SourceRun: Hashable, Sendable {
     }
 }
 
-/// The numbers of a line `FROM n offset received start length lines [ empty ]`, or of an `ERASED` or `POISON` line with six
-/// of them.
+/// The numbers of a line `FROM n offset received start length lines [ empty ]`, of an `ERASED` or `POISON` line with six of
+/// them, or of a `SHIFTED` line, whose seventh is the position of its batch.
 ///
 /// Read without text: a file whose lines alternate between partitions has a run for each line.
 private struct FieldsOfRun {
@@ -66,6 +76,8 @@ private struct FieldsOfRun {
     private let word: SourceRun.Word
     var isErased: Bool { self.word == .erased }
     var isPoison: Bool { self.word == .poison }
+    var emptyLineCount: Int { self.word == .from && self.numbers.count == 7 ? self.numbers[6] : 0 }
+    var shiftedAt: JournalPosition? { self.word == .shifted ? JournalPosition(self.numbers[6]) : nil }
 
     /// `nil` if the line is not one.
     init?(_ line: [UInt8]) {
@@ -80,9 +92,16 @@ private struct FieldsOfRun {
             guard let number = Self.number(field), self.numbers.count < 7 else { return nil }
             self.numbers.append(number)
         }
-        guard (6...7).contains(self.numbers.count), self.numbers.count == 6 || self.numbers[6] <= self.numbers[5],
-            word == .from || self.numbers.count == 6, word != .erased || self.numbers[4] > 0
-        else { return nil }
+        guard self.isComplete else { return nil }
+    }
+
+    private var isComplete: Bool {
+        switch self.word {
+        case .from: self.numbers.count == 6 || (self.numbers.count == 7 && self.numbers[6] <= self.numbers[5])
+        case .erased: self.numbers.count == 6 && self.numbers[4] > 0
+        case .poison: self.numbers.count == 6
+        case .shifted: self.numbers.count == 7
+        }
     }
 
     /// A decimal number of at most 2^53.
@@ -161,7 +180,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
                     ?? .damaged(line.range, "the stream's description cannot be read"))
             return
         }
-        self.queue.append(.damaged(line.range, "the line is neither OPEN, FROM, ERASED nor POISON"))
+        self.queue.append(.damaged(line.range, "the line is neither OPEN, FROM, SHIFTED, ERASED nor POISON"))
     }
 
     private mutating func take(_ fields: FieldsOfRun, _ line: LineReader<Files>.Line) {
@@ -174,8 +193,8 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
             description: description, offset: StreamOffset(UInt64(numbers[1])),
             receivedAt: WallTime(milliseconds: Int64(numbers[2])),
             range: numbers[3]..<(numbers[3] + (fields.isErased ? 0 : numbers[4])), lineCount: numbers[5],
-            emptyLineCount: numbers.count == 7 ? numbers[6] : 0, erasedByteCount: fields.isErased ? numbers[4] : 0,
-            isPoison: fields.isPoison)
+            emptyLineCount: fields.emptyLineCount, erasedByteCount: fields.isErased ? numbers[4] : 0,
+            isPoison: fields.isPoison, shiftedAt: fields.shiftedAt)
         self.take(run, line.range)
     }
 
@@ -219,5 +238,20 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
         while let item = try reader.next() {
             if case .run(let run, _) = item { body(run) }
         }
+    }
+}
+
+/// One `SHIFTED` line, without its stream: its batch is known by its position.
+package struct ShiftedRun: Hashable, Sendable {
+    package let position: JournalPosition
+    package let offset: StreamOffset
+    package let byteCount: Int
+
+    /// `nil` if the line is not one.
+    package init?(_ line: [UInt8]) {
+        guard let fields = FieldsOfRun(line), let position = fields.shiftedAt else { return nil }
+        self.position = position
+        self.offset = StreamOffset(UInt64(fields.numbers[1]))
+        self.byteCount = fields.numbers[4]
     }
 }

@@ -63,7 +63,7 @@ extension ConfigurationTable {
             applies: .reload, default: "`limits.apps`", example: "5", "As `limits.apps`, for its agents.")
         ConfigurationKey(
             "days", in: "quotas", .integer(1...1_000_000), optional: \.principal.quotas.ofAgent.dayCountMax,
-            applies: .reload, default: "`limits.days`", example: "30", "As `limits.days`, for its agents.")
+            applies: .reload, default: "`limits.days`", example: "30", "As `limits.days`.")
     }
 
     /// The names, for what a reload reports.

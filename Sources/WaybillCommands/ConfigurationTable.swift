@@ -120,8 +120,8 @@ enum ConfigurationTable {
             "New apps of one agent on a day that get a folder of their own; further ones share `_overflow`.")
         ConfigurationKey(
             "days", in: "limits", .integer(1...1_000_000), \.partitionQuotas.dayCountMax,
-            "Days of apps, but for the last ones, that one agent may begin on a day; lines of others go to `_overflow`."
-        )
+            "Days of apps, but for the last ones, that one principal may write to on a day; lines of others count on the day "
+                + "of receipt.")
         ConfigurationKey(
             "exports", type: "list of sections", option: "--exports",
             default: "none; without a file \(ReceiverCommand.usualExports)", standing: "[]",

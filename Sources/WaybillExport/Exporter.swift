@@ -166,9 +166,10 @@ package struct Exporter: ~Copyable {
     ///   - line: without its line feed.
     ///   - offset: where the line begins in its stream.
     ///   - isAgeJudged: whether rules that compare the event's time with `receivedAt` apply; off for replays.
+    ///   - isShifted: whether it counts on the day of its receipt, because its own day was one too many.
     package mutating func export<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, source: SourceDescription, at offset: UInt64,
-        receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
+        receivedAt: WallTime, isAgeJudged: Bool, isShifted: Bool = false, to sink: inout Sink
     ) {
         guard self.options.environments.contains(facts.env) else {
             return self.skipEnvironment(line, facts, source, to: &sink)
@@ -178,11 +179,12 @@ package struct Exporter: ~Copyable {
         } catch {
             self.refuseUnread(
                 RefusalCause(.unreadable, "the line is not one JSON object"), app: self.count(line, facts, source),
-                source, at: offset, receivedAt: receivedAt, env: facts.env, day: self.days.day(of: facts.time),
-                to: &sink)
+                source, at: offset, receivedAt: receivedAt, env: facts.env,
+                day: self.days.day(of: isShifted ? receivedAt : facts.time), to: &sink)
             return
         }
-        self.exportLoaded(line, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+        self.exportLoaded(
+            line, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, isShifted: isShifted, to: &sink)
     }
 
     /// Whether this export refuses a line that some do not read; `nil`: it reads it; `false`: the quarantine has it.
@@ -224,7 +226,7 @@ package struct Exporter: ~Copyable {
     /// - Returns: whether it is an event.
     package mutating func export<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime,
-        isAgeJudged: Bool, to sink: inout Sink
+        isAgeJudged: Bool, isShifted: Bool = false, to sink: inout Sink
     ) -> Bool {
         if let readers = reader.poison.readers(at: offset), let isRefused = self.isRefused(readers) {
             if isRefused { self.refusePoison(reader.source, at: offset, receivedAt: receivedAt, to: &sink) }
@@ -232,7 +234,8 @@ package struct Exporter: ~Copyable {
         }
         guard case .event(let facts) = self.event.load(line, reader, at: offset) else { return false }
         if self.options.environments.contains(facts.env) {
-            self.exportLoaded(line, reader.source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+            self.exportLoaded(
+                line, reader.source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, isShifted: isShifted, to: &sink)
         } else {
             self.skipEnvironment(line, facts, reader.source, to: &sink)
         }
@@ -243,7 +246,8 @@ package struct Exporter: ~Copyable {
     ///
     /// - Returns: whether it is an event.
     package mutating func export<Sink: ExportSink & ~Copyable>(
-        _ line: ParsedLine, source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool, to sink: inout Sink
+        _ line: ParsedLine, source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool, isShifted: Bool = false,
+        to sink: inout Sink
     ) -> Bool {
         if let readers = line.poison, let isRefused = self.isRefused(readers) {
             if isRefused { self.refusePoison(source, at: line.streamOffset, receivedAt: receivedAt, to: &sink) }
@@ -253,7 +257,8 @@ package struct Exporter: ~Copyable {
         if self.options.environments.contains(facts.env) {
             self.event.load(
                 line.parsed, facts, of: line.bytes, source, at: line.streamOffset, madeID: line.madeID)
-            self.exportLoaded(line.bytes, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, to: &sink)
+            self.exportLoaded(
+                line.bytes, source, receivedAt: receivedAt, isAgeJudged: isAgeJudged, isShifted: isShifted, to: &sink)
         } else {
             self.skipEnvironment(line.bytes, facts, source, to: &sink)
         }
@@ -286,11 +291,11 @@ package struct Exporter: ~Copyable {
     /// Maps the event that was loaded from `line`.
     private mutating func exportLoaded<Sink: ExportSink & ~Copyable>(
         _ line: UnsafeRawBufferPointer, _ source: SourceDescription, receivedAt: WallTime, isAgeJudged: Bool,
-        to sink: inout Sink
+        isShifted: Bool, to sink: inout Sink
     ) {
         let isAgeJudged = isAgeJudged && receivedAt != .unknown
         let app = self.count(line, self.event.facts, source)
-        let day = self.days.day(of: self.event.facts.time)
+        let day = self.days.day(of: isShifted ? receivedAt : self.event.facts.time)
         let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         switch self.released(mapped.outcome) {

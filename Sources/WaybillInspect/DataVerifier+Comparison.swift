@@ -25,22 +25,25 @@ extension DataVerifier {
         while let batch = try reader.next(upTo: min(JournalPosition(end), self.journalEnd)) {
             let takers = checks.filter { batch.position.rawValue < $0.position }
             for check in takers { check.sink.isOlder = false }
+            // What is shifted is in a checkpoint of the archive before an export reads it.
             Self.map(
-                batch.raw, readers.reader(for: batch.description), from: batch.offset, batch.receivedAt, into: takers,
-                parse)
+                batch.raw, readers.reader(for: batch.description), from: batch.offset, batch.receivedAt,
+                isShifted: false, into: takers, parse)
         }
     }
 
     private static func map(
         _ raw: UnsafeRawBufferPointer, _ reader: EventReader, from offset: StreamOffset, _ receivedAt: WallTime,
-        into checks: [ExportCheck], _ parse: SharedParse
+        isShifted: Bool, into checks: [ExportCheck], _ parse: SharedParse
     ) {
         guard !checks.isEmpty else { return }
         var start = 0
         while start < raw.count {
             parse.parse(raw, from: start, reader, at: offset.rawValue)
             for check in checks {
-                parse.lines.forEach(in: raw) { check.take($0, reader.source, receivedAt: receivedAt) }
+                parse.lines.forEach(in: raw) {
+                    check.take($0, reader.source, receivedAt: receivedAt, isShifted: isShifted)
+                }
             }
             start = parse.lines.end
         }
@@ -87,8 +90,8 @@ extension DataVerifier {
             let takers = checks.filter { check in position.map { $0.rawValue < check.position } ?? true }
             for check in takers { check.sink.isOlder = position == nil }
             Self.map(
-                bytes, readers.reader(for: source.description), from: source.offset, source.receivedAt, into: takers,
-                parse)
+                bytes, readers.reader(for: source.description), from: source.offset, source.receivedAt,
+                isShifted: source.shiftedAt != nil, into: takers, parse)
         }
     }
 

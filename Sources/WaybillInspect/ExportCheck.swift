@@ -218,13 +218,14 @@ final class ExportCheck {
     }
 
     /// Maps one line of the archive; each event gets a record of its own.
-    func take(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
+    func take(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool) {
         if case .event(let facts) = line.reading {
             self.sink.isOfUser = facts.kind == .user
         } else if !line.isRefusedUnread {
             return
         }
-        _ = self.exporter.export(line, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &self.sink)
+        _ = self.exporter.export(
+            line, source: source, receivedAt: receivedAt, isAgeJudged: true, isShifted: isShifted, to: &self.sink)
         self.exporter.finishGroup(to: &self.sink)
     }
 }

@@ -457,7 +457,7 @@ extension ArchiveProjection {
                         description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: range,
                         lineCount: try self.lineCount(in: path, range) + run.absentLineCount,
                         emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount,
-                        isPoison: run.isPoison))
+                        isPoison: run.isPoison, shiftedAt: run.shiftedAt))
             } else if keys.contains(RunKey(run)) {
                 pair.wanted.insert(RunKey(run))
             }

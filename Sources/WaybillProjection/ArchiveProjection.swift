@@ -97,8 +97,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         notes += try self.recoverSeals()
         if let note = try self.rebuildCheckpoint() { notes.append(note) }
         self.router = ArchiveRouter(
-            zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas, erased: self.erased,
-            poison: self.poison)
+            zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas, entries: self.state.entries,
+            erased: self.erased, poison: self.poison)
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
             notes += try self.repair(recovery.shortFiles)
@@ -177,8 +177,10 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         for (folder, seal) in seals { changes[Self.sealPrefix + folder] = .some(seal.text) }
         changes["position"] = .some(String(position.rawValue))
         changes["zone"] = .some(self.cutOff.zone.name)
+        changes.merge(self.router.granted.entries) { _, new in new }
         try self.state.commit(changes)
         self.set.checkpointCommitted()
+        self.router.committed()
         self.checkpointedTally = self.tally
         self.outcomes.add(self.census.take())
         self.begin(seals)
@@ -193,6 +195,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             self.partitions[index] = nil
         }
     }
+
+    package var undecided: JournalPosition? { self.router.granted.undecided }
 
     package var report: String {
         "archived \(self.tally.archived), quarantined \(self.tally.quarantined)"
@@ -360,6 +364,7 @@ extension SourceRun {
             text += String(field).utf8
         }
         if self.emptyLineCount > 0 { text += " \(self.emptyLineCount)".utf8 }
+        if self.word == .shifted, let position = self.shiftedAt { text += " \(position.rawValue)".utf8 }
         text.append(0x0A)
     }
 }

@@ -42,6 +42,7 @@ package struct ArchiveRouter: ~Copyable {
         var day: CalendarDay
 
         var place: String { "archive/env=\(self.env.rawValue)/bundle=\(self.bundle)/date=\(self.day)" }
+        var text: String { "\(self.env.rawValue)/\(self.bundle)/\(self.day)" }
     }
 
     /// The files that lines were routed to, in the order of their first line.
@@ -55,6 +56,8 @@ package struct ArchiveRouter: ~Copyable {
     private var readers: EventReaders
     private var apps: Set<String>
     private var creations: PartitionCreations
+    /// The days that principals may write to.
+    private(set) var granted: GrantedDays
     /// Where lines of this batch belong that do not belong in the folder of their app and day.
     private var recordedKeys: [Key: Key] = [:]
 
@@ -74,16 +77,18 @@ package struct ArchiveRouter: ~Copyable {
     ///
     /// - Parameters:
     ///   - apps: existing folders of apps.
+    ///   - entries: of the archive's checkpoint.
     ///   - erased: the people whose lines are counted and not stored.
     ///   - poison: the lines that are not read.
     package init(
         zone: TimeZoneRules, apps: Set<String> = [], quotas: PartitionQuotas = PartitionQuotas(),
-        erased: ErasedPeople? = nil, poison: PoisonedLines? = nil
+        entries: [String: String] = [:], erased: ErasedPeople? = nil, poison: PoisonedLines? = nil
     ) {
         self.readers = EventReaders(erased: erased, poison: poison)
         self.days = DayCursor(zone)
         self.apps = apps
         self.creations = PartitionCreations(quotas)
+        self.granted = GrantedDays(quotas, entries)
     }
 
     /// An archive's folders of apps, from the paths in its checkpoint and from the disk.
@@ -102,6 +107,11 @@ package struct ArchiveRouter: ~Copyable {
         self.readers.use(poison)
     }
 
+    /// Says that a checkpoint has what was decided so far.
+    mutating func committed() {
+        self.granted.committed()
+    }
+
     /// Routes every line of a batch; ``touched`` and ``routes`` have the result until ``finishBatch()``.
     ///
     /// - Parameter isRecorded: for a batch that was routed before: quotas decided then, and are not asked again.
@@ -114,7 +124,7 @@ package struct ArchiveRouter: ~Copyable {
         let reader = self.readers.reader(for: batch.description)
         let source = reader.source
         var counts = (archived: 0, quarantined: 0)
-        var last = -1
+        var last = (index: -1, content: RoutedRun.Content.stored)
         var lastFacts: EventFacts?
         var lastLine = UnsafeRawBufferPointer(start: nil, count: 0)
         batch.raw.forEachLine { range in
@@ -130,12 +140,12 @@ package struct ArchiveRouter: ~Copyable {
             let bytes = range.lowerBound..<min(range.upperBound + 1, batch.raw.count)
             switch reader.read(line, at: batch.offset.rawValue + UInt64(range.lowerBound)) {
             case .event(let facts):
-                if last < 0 || !self.isSamePartition(facts, line, lastFacts, lastLine) {
+                if last.index < 0 || !self.isSamePartition(facts, line, lastFacts, lastLine) {
                     last = self.partition(of: facts, line, source, batch, isRecorded)
                 }
                 lastFacts = facts
                 lastLine = line
-                self.add(bytes, to: last)
+                self.add(bytes, as: last.content, to: last.index)
                 counts.archived += 1
             case .quarantine(let reason):
                 self.add(
@@ -182,39 +192,45 @@ package struct ArchiveRouter: ~Copyable {
     private mutating func partition(
         of facts: EventFacts, _ line: UnsafeRawBufferPointer, _ source: SourceDescription, _ batch: ProjectedBatch,
         _ isRecorded: IsRecorded?
-    ) -> Int {
+    ) -> (index: Int, content: RoutedRun.Content) {
         let bundle = PartitionPath.component(facts.bundleText(in: line, source: source))
         let wanted = Key(env: facts.env, bundle: bundle, day: self.days.day(of: facts.time))
-        guard let isRecorded else { return self.admitted(wanted, batch) }
-        if let known = self.recordedKeys[wanted] { return self.route(of: known) }
-        var key = wanted
-        if !self.apps.contains(bundle) { key.bundle = PartitionPath.overflowBundle }
-        key = self.places(for: wanted, batch).first { isRecorded($0.place) } ?? key
+        let key =
+            if let known = self.recordedKeys[wanted] { known } else if let isRecorded {
+                self.recorded(wanted, batch, isRecorded)
+            } else {
+                self.admitted(wanted, batch)
+            }
         self.recordedKeys[wanted] = key
-        return self.route(of: key)
+        return (self.route(of: key), key.day == wanted.day ? .stored : .shifted)
+    }
+
+    private func recorded(_ wanted: Key, _ batch: ProjectedBatch, _ isRecorded: IsRecorded) -> Key {
+        var key = wanted
+        if !self.apps.contains(wanted.bundle) { key.bundle = PartitionPath.overflowBundle }
+        return self.places(for: wanted, batch).first { isRecorded($0.place) } ?? key
     }
 
     /// Where a line may be: the folder of its app, or that of the apps that were too many, at its day or, if its day was
     /// one too many, at the day of receipt.
-    private mutating func places(for wanted: Key, _ batch: ProjectedBatch) -> [Key] {
+    private func places(for wanted: Key, _ batch: ProjectedBatch) -> [Key] {
         let overflow = Key(env: wanted.env, bundle: PartitionPath.overflowBundle, day: wanted.day)
         var today = overflow
-        today.day = self.days.day(of: batch.receivedAt)
+        today.day = self.days.rules.day(of: batch.receivedAt)
         return [wanted, overflow, today]
     }
 
-    /// The first of a line's places that the account may write to.
-    private mutating func admitted(_ wanted: Key, _ batch: ProjectedBatch) -> Int {
+    /// The first of a line's places that may be written to.
+    private mutating func admitted(_ wanted: Key, _ batch: ProjectedBatch) -> Key {
         let places = self.places(for: wanted, batch)
         let today = places[2].day.daysSince1970
+        let isUsual = (today - 2...today + 1).contains(wanted.day.daysSince1970)
         let hasApp = self.admitApp(wanted.bundle, batch.account)
-        for place in places.dropFirst(hasApp ? 0 : 1) {
-            if let index = self.keys[place] { return index }
-            let isUsual = (today - 2...today + 1).contains(place.day.daysSince1970)
-            if isUsual || self.creations.takeDay(batch.account) { return self.route(of: place) }
+        for place in places[(hasApp ? 0 : 1)...1] where isUsual || self.granted.take(place.text, for: batch) {
+            return place
         }
         // Few: one for each environment and day of receipt.
-        return self.route(of: places[2])
+        return places[2]
     }
 
     private mutating func admitApp(_ app: String, _ account: Account?) -> Bool {
@@ -277,11 +293,13 @@ package struct RoutedRun: Hashable, Sendable {
         case erased
         /// The lines are in the file, and nothing reads them.
         case poison
+        /// The lines are in the file, and count on the day of their receipt: their own day was one too many.
+        case shifted
     }
 
     package let content: Content
     /// Whether the lines are in the file.
-    package var isStored: Bool { self.content == .stored || self.content == .poison }
+    package var isStored: Bool { self.content != .emptyLines && self.content != .erased }
 
     /// The run's entry in a `.sources` file.
     ///
@@ -291,7 +309,8 @@ package struct RoutedRun: Hashable, Sendable {
             description: batch.description, offset: batch.offset.advanced(by: self.range.lowerBound),
             receivedAt: batch.receivedAt, range: start..<(start + self.byteCount(of: batch.raw)),
             lineCount: self.lineCount, emptyLineCount: self.content == .emptyLines ? self.lineCount : 0,
-            erasedByteCount: self.content == .erased ? self.range.count : 0, isPoison: self.content == .poison)
+            erasedByteCount: self.content == .erased ? self.range.count : 0, isPoison: self.content == .poison,
+            shiftedAt: self.content == .shifted ? batch.position : nil)
     }
 
     /// Calls `body` with the file's new bytes, piece by piece, and an LF if a stream's last line lacks it.

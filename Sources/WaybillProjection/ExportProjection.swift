@@ -42,6 +42,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package let erased: ErasedPeople?
     package private(set) var poison: PoisonedLines?
     private var readers: EventReaders
+    private var shifted: ShiftedLines<Files>
     /// Files closed since the last checkpoint.
     var closing: [ClosedFile] = []
     /// Closed files that are not compressed yet, the work at the first, and the digest of what was compressed of it.
@@ -98,6 +99,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.erased = erased
         self.poison = poison
         self.readers = EventReaders(erased: erased, poison: poison)
+        self.shifted = ShiftedLines(root: data.root, files: data.files)
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
@@ -259,17 +261,22 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.arrive(at: batch.receivedAt)
         self.lines.read += batch.lineCount
         let reader = self.readers.reader(for: batch.description)
+        let shifted = try self.shifted.ranges(of: batch)
         let refusedCount = self.sink.counts.refused
         let outcomes = self.sink.counts.outcomes
         var parsedEnd = 0
         if let parse = batch.parse {
-            parse.lines.forEach(in: batch.raw) { self.export($0, reader.source, receivedAt: batch.receivedAt) }
+            parse.lines.forEach(in: batch.raw) {
+                self.export(
+                    $0, reader.source, receivedAt: batch.receivedAt, isShifted: shifted.contains($0.streamOffset))
+            }
             parsedEnd = parse.lines.end
         }
         batch.raw.forEachLine(from: parsedEnd) { range in
             let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
             let offset = batch.offset.rawValue + UInt64(range.lowerBound)
-            self.export(line, reader, at: offset, receivedAt: batch.receivedAt)
+            self.export(
+                line, reader, at: offset, receivedAt: batch.receivedAt, isShifted: shifted.contains(offset))
         }
         if self.sink.counts.refused > refusedCount { self.countRefused(of: batch, since: outcomes) }
         try self.finishBatch()
@@ -327,32 +334,36 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// Maps one line of a batch; ``finishBatch()`` follows the last.
     ///
     /// - Parameter offset: where the line begins in its stream.
-    package mutating func export(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime
+    private mutating func export(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime, isShifted: Bool
     ) {
         self.arrive(at: receivedAt)
         let isEvent = self.exporter.export(
-            line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+            line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
+            to: &self.sink)
         if !isEvent { self.lines.quarantined += 1 }
     }
 
     /// Maps one line that was already parsed; ``finishBatch()`` follows the last of its batch.
-    package mutating func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
+    package mutating func export(
+        _ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool
+    ) {
         self.arrive(at: receivedAt)
         let isEvent = self.exporter.export(
-            line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, to: &self.sink)
+            line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
+            to: &self.sink)
         if !isEvent { self.lines.quarantined += 1 }
     }
 
     /// Maps one line that was already read; ``finishBatch()`` follows the last of its batch.
     package mutating func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
-        receivedAt: WallTime
+        receivedAt: WallTime, isShifted: Bool
     ) {
         self.arrive(at: receivedAt)
         self.exporter.export(
             line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged,
-            to: &self.sink)
+            isShifted: isShifted, to: &self.sink)
     }
 
     /// Closes the request that the batch's last events share, and writes the batch's output.
@@ -470,21 +481,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// The partitions that this run has seen.
     var partitionKeys: [ExportDay] {
         self.sink.partitions.map(\.key)
-    }
-}
-
-/// How many events had each outcome.
-package struct ExportCounts: Hashable, Sendable {
-    package var exported: Int
-    package var refused: Int
-    package var held: Int
-    package var skipped: Int
-
-    package init(exported: Int = 0, refused: Int = 0, held: Int = 0, skipped: Int = 0) {
-        self.exported = exported
-        self.refused = refused
-        self.held = held
-        self.skipped = skipped
     }
 }
 

@@ -17,7 +17,8 @@ package import WaybillExport
 /// again from there, which gives the same bytes.
 ///
 /// Constraints: no allocation per line on the common path; open files bounded; a batch is the unit of work. A
-/// projection's output depends on the journal and its options, never on the clock or on the timing of checkpoints.
+/// projection's output depends on the journal and its options, never on the clock or on the timing of checkpoints; an
+/// export's also on what the archive has recorded about days (``ShiftedLines``).
 package protocol Projection: ~Copyable, SendableMetatype {
     /// Whether it uses ``ProjectedBatch/parse``.
     static var takesParsedLines: Bool { get }
@@ -40,6 +41,8 @@ package protocol Projection: ~Copyable, SendableMetatype {
     mutating func project(_ batch: ProjectedBatch) throws(FileSystemError)
     /// Takes a time from the journal: everything received before it was projected.
     mutating func pass(_ time: WallTime) throws(FileSystemError)
+    /// Where the first batch begins of which no checkpoint has what was decided about its days; `nil` if there is none.
+    var undecided: JournalPosition? { get }
     /// Whether it waits for a later time in the journal, which an idle receiver writes.
     var needsMarks: Bool { get }
     /// Makes everything projected so far durable, and records that the journal was read up to `position`.
@@ -83,6 +86,9 @@ extension Projection where Self: ~Copyable {
     /// Only exports have parts that close by age.
     package mutating func pass(_ time: WallTime) throws(FileSystemError) {}
     package var needsMarks: Bool { false }
+
+    /// Only the archive decides.
+    package var undecided: JournalPosition? { nil }
 
     package var erased: ErasedPeople? { nil }
 

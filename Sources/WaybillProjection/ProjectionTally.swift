@@ -31,3 +31,18 @@ package struct ProjectionTally: Hashable, Sendable {
         self.lineCount - self.archived - self.quarantined - self.exported - self.refused - self.held - self.skips.total
     }
 }
+
+/// How many events had each outcome.
+package struct ExportCounts: Hashable, Sendable {
+    package var exported: Int
+    package var refused: Int
+    package var held: Int
+    package var skipped: Int
+
+    package init(exported: Int = 0, refused: Int = 0, held: Int = 0, skipped: Int = 0) {
+        self.exported = exported
+        self.refused = refused
+        self.held = held
+        self.skipped = skipped
+    }
+}

@@ -47,6 +47,10 @@ package final class JournalFeed: Sendable {
         /// The last known time in the journal since the start.
         var time = WallTime.unknown
         var isClosed = false
+        /// Of everything before it, a checkpoint of the archive has what was decided about days.
+        var decidedEnd = JournalPosition(0)
+        /// Whether the archive decides nothing more.
+        var isDecided = false
     }
 
     private let monitor: Monitor<State>
@@ -106,8 +110,21 @@ package final class JournalFeed: Sendable {
 
     /// Hands out again, to readers that start where the last ones ended.
     func reopen() {
-        self.monitor.update { $0.isClosed = false }
+        self.monitor.update {
+            $0.isClosed = false
+            $0.isDecided = false
+        }
         self.watch.reopen()
+    }
+
+    /// Says up to where those who follow the archive may read.
+    func decided(upTo position: JournalPosition) {
+        self.monitor.update { $0.decidedEnd = max($0.decidedEnd, position) }
+    }
+
+    /// Says that the archive decides nothing more: who follows it ends where it is.
+    func endDecisions() {
+        self.monitor.update { $0.isDecided = true }
     }
 
     /// Hands out nothing more, and lets readers write nothing more: a stop does not wait for them, or the data directory
@@ -141,13 +158,20 @@ package final class JournalFeed: Sendable {
 
     /// Waits for what comes at or after `position`; `nil` when the deadline passes first.
     ///
-    /// - Parameter known: the time that the reader has come to; any other one of the journal is returned when nothing
-    ///   follows. `nil`: times are not returned.
+    /// - Parameters:
+    ///   - known: the time that the reader has come to; any other one of the journal is returned when nothing follows.
+    ///     `nil`: times are not returned.
+    ///   - followsArchive: what the archive has not decided does not come yet.
     package func next(
-        after position: JournalPosition, until deadline: MonotonicTime?, known: WallTime? = nil
+        after position: JournalPosition, until deadline: MonotonicTime?, known: WallTime? = nil,
+        followsArchive: Bool = false
     ) -> Next? {
         self.monitor.wait(until: deadline) { state in
             if self.abandonment.isSet { return .abandoned }
+            if followsArchive, state.decidedEnd < state.end {
+                if let next = Self.decided(after: position, in: state) { return next }
+                return state.isClosed && state.isDecided ? .closed : nil
+            }
             if position < state.start { return .behind(upTo: state.end) }
             if let entry = Self.firstEntry(from: position, in: state) { return .entry(entry) }
             if let known, state.time != .unknown, state.time != known {
@@ -155,6 +179,16 @@ package final class JournalFeed: Sendable {
             }
             return state.isClosed ? .closed : nil
         }
+    }
+
+    /// What follows of what is decided, while more is not.
+    private static func decided(after position: JournalPosition, in state: State) -> Next? {
+        guard position < state.decidedEnd else { return nil }
+        if position < state.start { return .behind(upTo: min(state.end, state.decidedEnd)) }
+        guard let entry = Self.firstEntry(from: position, in: state), entry.position < state.decidedEnd else {
+            return nil
+        }
+        return .entry(entry)
     }
 
     private static func firstEntry(from position: JournalPosition, in state: State) -> FeedEntry? {
@@ -165,6 +199,11 @@ package final class JournalFeed: Sendable {
             if let entry = state.entries[middle], entry.position < position { low = middle + 1 } else { high = middle }
         }
         return low < state.entries.count ? state.entries[low] : nil
+    }
+
+    /// Whether anything follows a position, decided or not.
+    func hasMore(after position: JournalPosition) -> Bool {
+        self.monitor.update { position < $0.start || Self.firstEntry(from: position, in: $0) != nil }
     }
 
     /// Waits until the journal is durable beyond a position, the receiver stops, or the deadline passes.

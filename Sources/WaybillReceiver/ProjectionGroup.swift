@@ -62,14 +62,17 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     private let conditions: HostConditions
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
+    /// Whether it reads no batch before the archive has decided about its days.
+    private let followsArchive: Bool
     /// Hears how far the members are, if new batches wait for them.
     private let budget: AdmissionBudget?
 
     package init(
         journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: ReceiverConfiguration,
         settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry,
-        budget: AdmissionBudget? = nil
+        budget: AdmissionBudget? = nil, followsArchive: Bool = false
     ) {
+        self.followsArchive = followsArchive
         self.budget = budget
         self.reader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
         self.otherReader = BatchReader(journalDirectory: journalDirectory, position: JournalPosition(0), files: files)
@@ -136,8 +139,18 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         !self.isBehind && self.members.allSatisfy { $0.loop.isSettled }
     }
 
+    /// Tells those who follow the archive up to where it has decided about days.
+    private func tell(_ feed: JournalFeed) {
+        guard !self.followsArchive else { return }
+        if self.need == .finished { return feed.endDecisions() }
+        let positions = self.members.compactMap { $0.loop.decided }
+        if positions.count == self.members.count, let decided = positions.min() { feed.decided(upTo: decided) }
+    }
+
     /// Projects what came, for the members at the position that ``need`` named.
-    package mutating func take(_ next: JournalFeed.Next?) {
+    ///
+    /// - Parameter isCaughtUp: nothing follows, if nothing came.
+    package mutating func take(_ next: JournalFeed.Next?, isCaughtUp: Bool = true) {
         guard case .next(let place, _) = self.need else { return }
         let start = self.clock.monotonicTime()
         defer { self.report(since: start, from: place) }
@@ -168,7 +181,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             let front = self.members.compactMap(\.place).max() ?? place
             for member in here {
                 guard place < front else {
-                    member.loop.wake(isCaughtUp: true)
+                    member.loop.wake(isCaughtUp: isCaughtUp)
                     continue
                 }
                 member.loop.pass(to: front, at: self.time)
@@ -295,13 +308,15 @@ extension ProjectionGroup where Output: ~Copyable {
         while true {
             switch self.need {
             case .next(let place, let deadline):
-                let next = feed.next(after: place, until: deadline, known: self.time)
+                let next = feed.next(
+                    after: place, until: deadline, known: self.time, followsArchive: self.followsArchive)
                 if feed.abandonment.isSet { return self.abandon() }
-                self.take(next)
+                self.take(next, isCaughtUp: next != nil || !feed.hasMore(after: place))
             case .recover(let at):
                 if self.hasFailed, feed.waitForClose(until: at) { self.giveUp() } else { self.recover(dueBy: at) }
-            case .finished: return
+            case .finished: return self.tell(feed)
             }
+            self.tell(feed)
         }
     }
 }

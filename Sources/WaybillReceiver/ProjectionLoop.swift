@@ -109,8 +109,15 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
             loop.position = end
             loop.sealing.lastReceivedAt = batch.receivedAt
             loop.checkpoint.add(batch.raw.count, now: loop.clock.monotonicTime())
+            if loop.projection.undecided != nil { loop.checkpoint.hasten(now: loop.clock.monotonicTime()) }
             try loop.rest(isCaughtUp: false)
         }
+    }
+
+    /// Up to where a checkpoint has what was decided; `nil` while it does not work.
+    var decided: JournalPosition? {
+        guard case .next(let position, _) = self.need else { return nil }
+        return self.projection.undecided ?? position
     }
 
     /// Projects a batch, unless it ends the program.
@@ -469,6 +476,12 @@ private struct PendingCheckpoint {
     mutating func add(_ byteCount: Int, now: MonotonicTime) {
         self.byteCount += byteCount
         if self.deadline == nil { self.deadline = now + self.interval }
+    }
+
+    /// Exports wait for this one.
+    mutating func hasten(now: MonotonicTime) {
+        let soon = now + .seconds(1)
+        self.deadline = min(self.deadline ?? soon, soon)
     }
 
     func isDue(now: MonotonicTime) -> Bool {

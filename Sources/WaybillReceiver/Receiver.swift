@@ -399,7 +399,7 @@ package final class Receiver: Service {
                 root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: feed.abandonment)
             let archive = try ArchiveProjection(
                 data: archived, zone: self.configuration.archiveZone,
-                cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.partitionQuotas)
+                cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.archiveQuotas)
             var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions, budget)
             archives.add(archive)
             workers.append(Self.follow("waybill-archive", archives, feed))
@@ -407,7 +407,8 @@ package final class Receiver: Service {
             // The exports on one thread read and parse each batch once; receiving has priority over them.
             let threadCount = min(exports.count, max(1, System.coreCount / 4))
             for thread in 0..<threadCount {
-                var group = self.group(of: ExportProjection<POSIXFileSystem>.self, data, conditions)
+                var group = self.group(
+                    of: ExportProjection<POSIXFileSystem>.self, data, conditions, followsArchive: true)
                 for index in stride(from: thread, to: exports.count, by: threadCount) {
                     group.add(try self.export(exports[index].0, exports[index].1, exported))
                 }
@@ -451,12 +452,12 @@ package final class Receiver: Service {
 
     private func group<Output: Projection & ~Copyable>(
         of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions,
-        _ budget: AdmissionBudget? = nil
+        _ budget: AdmissionBudget? = nil, followsArchive: Bool = false
     ) -> ProjectionGroup<POSIXFileSystem, Output> {
         ProjectionGroup(
             journalDirectory: data.journal, files: data.files, retirement: self.retirement,
             configuration: self.configuration, settings: self.settings, conditions: conditions, clock: POSIXClock(),
-            telemetry: self.telemetry, budget: budget)
+            telemetry: self.telemetry, budget: budget, followsArchive: followsArchive)
     }
 
     private static func follow<Output: Projection & ~Copyable>(

@@ -67,6 +67,14 @@ package struct ReceiverConfiguration: Sendable {
     package var quotas = AccountQuotas()
     /// What one account may create in the archive.
     package var partitionQuotas = PartitionQuotas()
+    /// ``partitionQuotas`` with those of single principals, which also hold for batches whose agent is not known.
+    package var archiveQuotas: PartitionQuotas {
+        var quotas = self.partitionQuotas
+        for principal in self.agents ?? [] {
+            quotas.dayCountMaxOfPrincipals[principal.name] = principal.quotas.ofAgent.dayCountMax
+        }
+        return quotas
+    }
     /// How long a stop waits for archive and exports to read what was received.
     package var stopPatience = Duration.seconds(3)
     /// Bytes of inflated batches kept for projections that keep up.

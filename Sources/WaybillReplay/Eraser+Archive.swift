@@ -255,13 +255,14 @@ private struct RunPieces {
                 return SourceRun(
                     description: run.description, offset: run.offset, receivedAt: run.receivedAt, range: start..<start,
                     lineCount: run.lineCount, emptyLineCount: run.emptyLineCount, erasedByteCount: run.erasedByteCount,
-                    isPoison: run.isPoison)
+                    isPoison: run.isPoison, shiftedAt: run.shiftedAt)
             }
             return SourceRun(
                 description: run.description, offset: run.offset.advanced(by: self.range.lowerBound),
                 receivedAt: run.receivedAt,
                 range: self.isErased ? 0..<0 : start..<(start + self.range.count), lineCount: self.lineCount,
-                erasedByteCount: self.isErased ? self.range.count : 0, isPoison: run.isPoison && !self.isErased)
+                erasedByteCount: self.isErased ? self.range.count : 0, isPoison: run.isPoison && !self.isErased,
+                shiftedAt: self.isErased ? nil : run.shiftedAt)
         }
     }
 

@@ -26,16 +26,16 @@ final class PartitionWriter<Files: FileSystem>: RecordTarget {
         _ = try self.export.recover()
     }
 
-    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
-        self.export.export(line, source, receivedAt: receivedAt)
+    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool) {
+        self.export.export(line, source, receivedAt: receivedAt, isShifted: isShifted)
         self.unwrittenByteCount += line.bytes.count
     }
 
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
-        receivedAt: WallTime
+        receivedAt: WallTime, isShifted: Bool
     ) {
-        self.export.export(line, facts, source, at: offset, receivedAt: receivedAt)
+        self.export.export(line, facts, source, at: offset, receivedAt: receivedAt, isShifted: isShifted)
         self.unwrittenByteCount += line.count
     }
 
@@ -128,19 +128,22 @@ final class RecordTally: RecordTarget {
         self.exporter = exporter
     }
 
-    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime) {
+    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool) {
         self.count(line.bytes, line.madeID) { exporter, sink in
-            _ = exporter.export(line, source: source, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+            _ = exporter.export(
+                line, source: source, receivedAt: receivedAt, isAgeJudged: true, isShifted: isShifted, to: &sink)
         }
     }
 
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
-        receivedAt: WallTime
+        receivedAt: WallTime, isShifted: Bool
     ) {
         self.count(line, nil) { exporter, sink in
             exporter.export(
-                line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: true, to: &sink)
+                line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: true,
+                isShifted: isShifted,
+                to: &sink)
         }
     }
 

@@ -14,9 +14,6 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
     /// Indexes of parts, ascending, for each of ``units``.
     let parts: [[Int]]
 
-    /// How many days a report's folder may be away from an archive's: zones are up to 26 hours apart.
-    private static var reach: Int32 { 2 }
-
     init(index: ArchiveIndex<Files>, request: Replay.Request) {
         self.index = index
         let bundles = Set(request.bundles.map(PartitionPath.component) + [PartitionPath.overflowBundle])
@@ -25,7 +22,7 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
             guard let environment = DeploymentEnvironment(rawValue: part.environment),
                 request.bundles.isEmpty || bundles.contains(part.bundle)
             else { continue }
-            for days in -Self.reach...Self.reach {
+            for days in -ReplayReach.days...ReplayReach.days {
                 let day = CalendarDay(daysSince1970: part.day.daysSince1970 + days)
                 if request.range.admits(day, environment) {
                     found[ExportDay(env: environment, day: day), default: []].append(number)
@@ -43,6 +40,13 @@ struct ReplayPlan<Files: FileSystem>: @unchecked Sendable {
 
     /// Every part that a unit may need, ascending.
     var allParts: [Int] { Set(self.parts.joined()).sorted() }
+}
+
+/// How many days a report's folder may be away from an archive's: zones are up to 26 hours apart.
+///
+/// A line that the archive has at the day of its receipt is in a report at that day, too.
+enum ReplayReach {
+    static let days: Int32 = 2
 }
 
 /// Facts learned by reading a part of the archive to its end.

@@ -17,11 +17,11 @@ struct LinePosition: Hashable, Comparable, Sendable {
 
 /// Takes the lines for one provider.
 protocol RecordTarget: AnyObject, SendableMetatype {
-    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime)
+    func export(_ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool)
     /// Takes a line that differs from the one in the archive.
     func export(
         _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
-        receivedAt: WallTime)
+        receivedAt: WallTime, isShifted: Bool)
     /// Takes an event that the provider does not get, and the reason.
     func leaveOut(_ line: ParsedLine, because reason: LeaveOutReason)
     /// Ends the run, and with it the request shared by its last events.
@@ -83,8 +83,10 @@ struct ReplayedLines: ~Copyable {
     /// The environment of the lines; `nil` for all.
     let environment: DeploymentEnvironment?
     var outlets: [FeedOutlet]
-    /// Of the lines since ``beginPart()``.
+    /// Of the lines since ``beginPart(overflowOf:)``.
     private(set) var facts = PartFacts()
+    /// The day of a part of `_overflow`.
+    private var overflowDay: CalendarDay?
     private var traits = UserTraits()
     private let parse = SharedParse()
     private var readers: EventReaders
@@ -107,8 +109,16 @@ struct ReplayedLines: ~Copyable {
         self.readers.use(poison)
     }
 
-    mutating func beginPart() {
+    /// - Parameter day: of a part in `_overflow`.
+    mutating func beginPart(overflowOf day: CalendarDay?) {
         self.facts = PartFacts()
+        self.overflowDay = day
+    }
+
+    /// Whether a line is too far from its part's day to be there for its own: archives of before do not say `SHIFTED`.
+    private func isFar(_ time: WallTime) -> Bool {
+        guard let day = self.overflowDay else { return false }
+        return abs(time.milliseconds / 86_400_000 - Int64(day.daysSince1970)) > Int64(ReplayReach.days)
     }
 
     /// Feeds the lines of one run; ``finishBatch()`` follows the last run of a batch.
@@ -118,7 +128,7 @@ struct ReplayedLines: ~Copyable {
     ///   - position: the position of the run's first byte.
     mutating func take(
         _ bytes: UnsafeRawBufferPointer, of description: StreamDescription, from offset: StreamOffset,
-        at position: LinePosition, receivedAt: WallTime
+        at position: LinePosition, receivedAt: WallTime, shifted: ShiftedRanges
     ) {
         let reader = self.readers.reader(for: description)
         let parse = self.parse
@@ -128,7 +138,7 @@ struct ReplayedLines: ~Copyable {
             parse.lines.forEach(in: bytes) { line in
                 self.take(
                     line, reader, at: LinePosition(part: position.part, offset: position.offset + line.offset),
-                    receivedAt)
+                    receivedAt, isShifted: shifted.contains(line.streamOffset))
             }
             start = parse.lines.end
         }
@@ -140,7 +150,7 @@ struct ReplayedLines: ~Copyable {
     }
 
     private mutating func take(
-        _ line: ParsedLine, _ reader: EventReader, at position: LinePosition, _ receivedAt: WallTime
+        _ line: ParsedLine, _ reader: EventReader, at position: LinePosition, _ receivedAt: WallTime, isShifted: Bool
     ) {
         let source = reader.source
         guard case .event(let facts) = line.reading else {
@@ -148,7 +158,8 @@ struct ReplayedLines: ~Copyable {
             if line.reading != .quarantine(.erased) { self.facts.strayLineCount += 1 }
             return
         }
-        let time = facts.time.milliseconds
+        let isShifted = isShifted || self.isFar(facts.time)
+        let time = (isShifted ? receivedAt : facts.time).milliseconds
         self.facts.times =
             min(self.facts.times?.lowerBound ?? time, time)...max(self.facts.times?.upperBound ?? time, time)
         if let environment, facts.env != environment {
@@ -159,7 +170,7 @@ struct ReplayedLines: ~Copyable {
         for index in self.outlets.indices {
             // The dead letter of a line that the export does not read is on the day of its receipt.
             let isUnread = line.poison?.contains(self.outlets[index].provider.rawValue) ?? false
-            let day = self.outlets[index].days.day(of: isUnread ? receivedAt : facts.time)
+            let day = self.outlets[index].days.day(of: isUnread || isShifted ? receivedAt : facts.time)
             guard self.range.admits(day) else { continue }
             self.outlets[index].counts.lines += 1
             self.outlets[index].counts.bytes += line.bytes.count + 1
@@ -167,9 +178,9 @@ struct ReplayedLines: ~Copyable {
                 self.outlets[index].counts.duplicates += 1
                 self.outlets[index].target.leaveOut(line, because: .duplicate)
             } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
-                self.takeUser(line, facts, reader, at: position, receivedAt, outlet: index)
+                self.takeUser(line, facts, reader, at: position, receivedAt, isShifted: isShifted, outlet: index)
             } else {
-                self.outlets[index].target.export(line, source, receivedAt: receivedAt)
+                self.outlets[index].target.export(line, source, receivedAt: receivedAt, isShifted: isShifted)
             }
         }
     }
@@ -181,13 +192,13 @@ struct ReplayedLines: ~Copyable {
         where self.range.admits(self.outlets[index].days.day(of: receivedAt)) {
             self.outlets[index].counts.lines += 1
             self.outlets[index].counts.bytes += line.bytes.count + 1
-            self.outlets[index].target.export(line, source, receivedAt: receivedAt)
+            self.outlets[index].target.export(line, source, receivedAt: receivedAt, isShifted: false)
         }
     }
 
     private mutating func takeUser(
         _ line: ParsedLine, _ facts: EventFacts, _ reader: EventReader, at position: LinePosition,
-        _ receivedAt: WallTime, outlet index: Int
+        _ receivedAt: WallTime, isShifted: Bool, outlet index: Int
     ) {
         let provider = self.outlets[index].provider
         let isTaken =
@@ -214,6 +225,6 @@ struct ReplayedLines: ~Copyable {
             preconditionFailure("a line without some of its traits is an event: \(reduced.count) bytes")
         }
         self.outlets[index].target.export(
-            reduced, facts, reader.source, at: line.streamOffset, receivedAt: receivedAt)
+            reduced, facts, reader.source, at: line.streamOffset, receivedAt: receivedAt, isShifted: isShifted)
     }
 }

@@ -74,16 +74,18 @@ extension Replayer {
             outlets: targets.map {
                 FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
             }, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
+        var shifted = ShiftedLines(root: self.data.root, files: self.files)
         var report = Replay.Report()
         var progress = Replay.Progress()
         progress.totalByteCount = max(0, end.rawValue - start.rawValue)
         progress.totalUnitCount = 1
         let damages = try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
             do throws(FileSystemError) {
+                let ranges = try shifted.ranges(of: batch)
                 lone.read(batch, use: { feed.use($0) }) { lines, offset, start in
                     feed.take(
                         lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
-                        receivedAt: batch.receivedAt)
+                        receivedAt: batch.receivedAt, shifted: ranges)
                 }
                 try feed.finishBatch()
             } catch {

@@ -201,7 +201,7 @@ extension Replayer {
             _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, _ lone: LoneReader<Files>,
             progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
-            feed.beginPart()
+            feed.beginPart(overflowOf: part.bundle == PartitionPath.overflowBundle ? part.day : nil)
             var isInterrupted = false
             var reported = 0
             var unreported = 0
@@ -212,7 +212,7 @@ extension Replayer {
                 lone.read(bytes, of: run, in: part, use: { feed.use($0) }) { lines, offset, start in
                     feed.take(
                         lines, of: run.description, from: offset, at: LinePosition(part: index, offset: start),
-                        receivedAt: run.receivedAt)
+                        receivedAt: run.receivedAt, shifted: run.shiftedAt == nil ? .none : .all)
                 }
                 unreported += bytes.count
                 if unreported >= 1 << 20 {

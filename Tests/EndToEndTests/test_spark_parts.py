@@ -100,17 +100,18 @@ class PieceTests(unittest.TestCase):
 
 class SourceTests(unittest.TestCase):
     TEXT = (b'OPEN 1 {"stream":"a","principal":"p q"}\nFROM 1 0 5 0 48 6\nOPEN 1 {"stream":"b"}\nFROM 1 0 5 48 16 2\n'
-            b"FROM 1 80 5 64 0 3 3\nERASED 1 90 5 0 12 1\n")
+            b"FROM 1 80 5 64 0 3 3\nERASED 1 90 5 0 12 1\nSHIFTED 1 102 5 64 8 1 4711\n")
 
     def test_runs(self):
         found = [(each.stream, each.offset, each.start, each.length, each.lines, each.is_erased)
                  for each in formats.runs(self.TEXT)]
         self.assertEqual(found, [("p q a", 0, 0, 48, 6, False), (" b", 0, 48, 16, 2, False),
-                                 (" b", 80, 64, 3, 3, False), (" b", 90, 0, 12, 1, True)])
+                                 (" b", 80, 64, 3, 3, False), (" b", 90, 0, 12, 1, True), (" b", 102, 64, 8, 1, False)])
         self.assertEqual(audit.name_of("p q a", 3), {"principal": "p q", "stream": "a", "offset": 3})
 
     def test_an_invalid_line_is_named(self):
-        for text in (b"FROM 2 0 5 0 48 6\n", b"FROM 1\n", b"OPEN x {}\n", b"OPEN 1 {}\n", b"AWAY 1 0 5 0 48 6\n"):
+        for text in (b"FROM 2 0 5 0 48 6\n", b"FROM 1\n", b"OPEN x {}\n", b"OPEN 1 {}\n", b"AWAY 1 0 5 0 48 6\n",
+                     b"SHIFTED 1 0 5 0 48 6\n"):
             with self.assertRaises(formats.Damage, msg=text):
                 list(formats.runs(b'OPEN 1 {"stream":"a"}\n' + text))
 
@@ -339,6 +340,11 @@ class PlanTests(unittest.TestCase):
         self.assertEqual(self.days_of("Asia/Seoul"), ["03-01", "03-02"])
         self.assertEqual(self.days_of("America/Los_Angeles"), ["03-02", "03-03"])
         self.assertEqual(self.days_of(None), ["02-28", "03-01", "03-02", "03-03", "03-04"])
+
+    def test_shifted_lines_are_looked_for_next_to_the_day_of_receipt(self):
+        days = [self.day("2025-03-01", bundle, times=(0, 1)) for bundle in ("b", "_overflow")]
+        units = replay.plan(days, self.request(zone="UTC"))
+        self.assertEqual([[day.bundle for day in unit.inputs] for unit in units], [["_overflow"]])
 
     def test_bundles_and_environments_are_chosen(self):
         days = [self.day("2025-03-02", bundle, env) for bundle in ("b", "c", "_overflow") for env in ("prod", "dev")]

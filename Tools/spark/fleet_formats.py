@@ -223,7 +223,8 @@ class Run:
 
 
 def runs(text: bytes) -> Iterator[Run]:
-    """The runs of a `.sources`; `ERASED` and empty lines take bytes of their stream, too."""
+    """The runs of a `.sources`; `ERASED` and empty lines take bytes of their stream, too. A `SHIFTED` run has the position
+    of its batch where a `FROM` may have empty lines."""
     streams: dict[int, str] = {}
     for line in text.splitlines():
         word, _, rest = line.partition(b" ")
@@ -232,10 +233,10 @@ def runs(text: bytes) -> Iterator[Run]:
                 number, _, opened = rest.partition(b" ")
                 streams[int(number)] = stream_name(json.loads(opened))
                 continue
-            number, offset, _, start, length, lines, *empty = map(int, rest.split(b" "))
-            if word not in (b"FROM", b"ERASED", b"POISON"):
+            number, offset, _, start, length, lines, *more = map(int, rest.split(b" "))
+            if word not in (b"FROM", b"SHIFTED", b"ERASED", b"POISON") or (word == b"SHIFTED" and len(more) != 1):
                 raise ValueError
-            taken = length + (empty[0] if empty else 0)
+            taken = length + (more[0] if more and word == b"FROM" else 0)
             yield Run(streams[number], offset, start, taken, lines, word == b"ERASED")
         except (ValueError, KeyError, TypeError):
             raise Damage(f"an invalid line: {line[:80]!r}") from None

@@ -131,13 +131,14 @@ def sealed_after(request: Request, zone: str) -> int:
 
 
 def may_have(day: Day, wanted: str, zone: str | None) -> bool:
-    """Whether an archived day may have lines of a report's day. Its own day is always read, so that each file is checked."""
+    """Whether an archived day may have lines of a report's day. Its own day is always read, so that each file is checked.
+    The times of `_overflow` say nothing: shifted lines count on the day of their receipt."""
     if day.day == wanted:
         return True
     distance = abs((datetime.date.fromisoformat(day.day) - datetime.date.fromisoformat(wanted)).days)
     if distance > REACH:
         return False
-    if zone is None or day.times is None:
+    if zone is None or day.times is None or day.bundle == OVERFLOW:
         return True
     times = report_day(wanted, zone)
     return day.times[0] < times.stop and day.times[1] >= times.start
