@@ -38,11 +38,14 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         var reasons: [IngestFault: Int] = [:]
         var addresses: [AddressGroup: Int] = [:]
 
-        mutating func take(_ count: Int, _ reason: IngestFault, _ address: AddressGroup, of byteCountMax: Int) -> Bool {
+        func has(_ count: Int, _ reason: IngestFault, _ address: AddressGroup, of byteCountMax: Int) -> Bool {
             let left = byteCountMax - self.byteCount - count
-            guard left >= 0, self.addresses[address, default: 0] + count <= left / 4,
-                self.reasons[reason, default: 0] + count <= byteCountMax / 2
-            else { return false }
+            return left >= 0 && self.addresses[address, default: 0] + count <= left / 4
+                && self.reasons[reason, default: 0] + count <= byteCountMax / 2
+        }
+
+        mutating func take(_ count: Int, _ reason: IngestFault, _ address: AddressGroup, of byteCountMax: Int) -> Bool {
+            guard self.has(count, reason, address, of: byteCountMax) else { return false }
             self.add(count, reason)
             self.addresses[address, default: 0] += count
             return true
@@ -95,6 +98,12 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         _ address: AddressGroup, _ now: WallTime
     ) throws(FileSystemError) -> Bool {
         try self.turn(now)
+        let byteCountMax = source.quarantineByteCountMax
+        // A line is longer than its event, and takes the time of all keys to write.
+        guard self.rooms[source.key, default: Room()].has(event.count, reason, address, of: byteCountMax) else {
+            self.droppedCount += count
+            return false
+        }
         let line =
             JSONWriter.object { json in
                 json.member("received", now.text)
@@ -109,7 +118,6 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
                     json.member("event_base64", Base64.text(bytes))
                 }
             } + [0x0A]
-        let byteCountMax = source.quarantineByteCountMax
         guard self.rooms[source.key, default: Room()].take(line.count, reason, address, of: byteCountMax) else {
             self.droppedCount += count
             return false
