@@ -140,7 +140,7 @@ import WaybillSystem
         ("AT x 5", .badInteger(field: 2)), ("AT 1 x", .badInteger(field: 3)), ("AT 1", .fieldCount(expected: 3)),
         ("AT 1 0 x", .badInteger(field: 4)), ("AT 1 0 0", .fieldCount(expected: 5)),
         ("AT 1 0 0 -", .fieldCount(expected: 6)),
-        ("AT 1 0 0 - x", .badInteger(field: 6)), ("AT 1 0 0 - 6 7", .fieldCount(expected: 6)),
+        ("AT 1 0 0 - x", .badInteger(field: 6)), ("AT 1 7 0 - 6 7 8", .fieldCount(expected: 7)),
         ("ACK 1 5", .fieldCount(expected: 4)), ("SEALED 1 0 - x", .badInteger(field: 5)),
         ("BATCH 1 0 0 1 8 00000000", .badInteger(field: 4)),
         ("BATCH 1 0 5 6 8 00000000", .badInteger(field: 5)), ("BATCH 1 0 5 1 0 00000000", .badInteger(field: 6)),

@@ -200,7 +200,7 @@ struct SessionSimulation: ~Copyable {
         case .seek(let number, let offset, let proof, _):
             let file = self.file(number)
             let expected = self.proof(file, at: offset)
-            #expect(proof == expected, "the proof is of the file's bytes, however they came")
+            #expect(proof.coversSame(as: expected), "the proof is of the file's bytes, however they came")
             let acked = self.acked[file]
             #expect(Int(offset.rawValue) >= acked, "what was acknowledged is held")
             self.standings[file] = .open(cursor: Int(offset.rawValue))
@@ -221,7 +221,7 @@ struct SessionSimulation: ~Copyable {
                 held.isPrefix(of: expected) && held.bytes.count == expected.count, "nothing is deleted that is not held"
             )
             let wholeProof = self.proof(file, at: StreamOffset(UInt64(expected.count)))
-            #expect(proof == wholeProof)
+            #expect(proof == wholeProof.skipping(held.tail.skippedByteCount))
             self.standings[file] = .finished
             self.finished.insert(file)
         case .reopen(let number, _, _, _):
