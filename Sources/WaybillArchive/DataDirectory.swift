@@ -107,7 +107,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
     ///
     /// If part of it is damaged or missing, each stream's position is at least its end in the archive.
     package func openJournal(
-        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000
+        segmentByteCountMax: Int = 256 << 20, awake: AwakeLimits = AwakeLimits()
     ) throws(FileSystemError) -> Journal<Files> {
         var endMin = 0
         // Any of a checkpoint's files may be the one in use.
@@ -120,7 +120,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         }
         var journal = try Journal(
             directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
-            segmentByteCountMax: segmentByteCountMax, awakeSealedCountMax: awakeSealedCountMax)
+            segmentByteCountMax: segmentByteCountMax, awake: awake)
         let isDamaged = !journal.recovery.damages.isEmpty
         guard isDamaged || journal.end == JournalPosition(0) else { return journal }
         // A journal without a segment shows no damage, but it may have had some: the archive then has files.

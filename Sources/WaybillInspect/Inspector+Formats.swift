@@ -76,7 +76,7 @@ extension Inspector {
             return item("sealed").with("number", Int(number.rawValue))
                 .with("proved", proof.byteCount).with("proof", proof.digest?.text ?? "-")
                 .with("skipped", Int(proof.skippedByteCount))
-        case .resting(let count, _): return item("resting").with("streams", Int(count))
+        case .resting(let count, _, _): return item("resting").with("streams", Int(count))
         case .start(let start, let incarnation):
             return item("start").with("at", Int(start.position)).with("start", start.idText)
                 .with("incarnation", incarnation.text)

@@ -43,9 +43,12 @@ struct GroupWriter {
     }
 
     /// Adds the receiver's starts, and the number of resting streams, to the head of a segment.
-    mutating func restate(_ history: StartHistory, _ resting: RestingCount) {
+    mutating func restate(_ history: StartHistory, _ resting: RestingExtent) {
         for message in history.messages { self.append(message) }
-        if resting.count > 0 { self.append(.resting(count: UInt64(resting.count), checksum: resting.checksum)) }
+        guard resting.byteCount > 0 else { return }
+        self.append(
+            .resting(
+                count: UInt64(resting.count), byteCount: UInt64(resting.byteCount), checksum: resting.checksum))
     }
 
     /// Adds a stream's standing at `base`: the position of the segment in whose head it is, or its own.

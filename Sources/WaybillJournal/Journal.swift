@@ -7,7 +7,7 @@ package import WaybillSystem
 /// agents sent, byte for byte except for the stream's number, which is the segment's own:
 ///
 ///     00000000000268435456.journal
-///       OPEN 1 {…} LF  AT 1 81920 LF        every known stream when the segment began,
+///       OPEN 1 {…} LF  AT 1 81920 LF        every stream awake when the segment began,
 ///       OPEN 2 {…} LF  AT 2 700 LF SEALED 2 LF
 ///       MARK 268435700 1763683200000 0b3c… LF         covered by a checksum
 ///       MARK … LF  OPEN 3 {…} LF  MARK … LF   a group: the time, streams new in this segment, then its batches
@@ -37,7 +37,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     let files: Files
     private let segmentByteCountMax: Int
 
-    /// The durable state of each stream.
+    /// The durable state of each stream that is awake; the others are at rest (``standing(of:)``).
     package private(set) var streams: [StreamName: StreamStanding]
     /// The position up to which the journal is durable.
     package private(set) var end: JournalPosition
@@ -52,35 +52,37 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
-    private var staged: [Staged] = []
+    private var staged: [StagedEntry] = []
     private var stagedTails: [StreamName: StreamTail] = [:]
     private var stagedDescriptions: [StreamName: StreamDescription] = [:]
     private var stagedSeals: [StreamName: StreamProof] = [:]
     /// Streams whose description comes from a damaged line; the next agent that opens one corrects it.
     private var unverifiedStreams: Set<StreamName>
-    /// Sealed streams in the order of sealing; beyond the limit the oldest go to rest when a segment begins.
-    private var sealedOrder: [StreamName]
     private var history: StartHistory
-    private var sealedTable: SealedTable<Files>
-
-    /// How many sealed streams stay in memory and in heads; older ones are in ``sealedTable`` alone.
-    private let awakeSealedCountMax: Int
+    private var restingTable: RestingTable<Files>
+    private var order: RestOrder
+    private let awake: AwakeLimits
+    /// Whether the next segment is the first one of this start.
+    private var isStarting = false
+    /// Where the open segment's head ends.
+    private var headEnd: JournalPosition
 
     /// Opens or creates the journal in `directory`, which must exist.
     ///
     /// - Parameters:
     ///   - endMin: the position that readers have reached. A journal that ends before it, because its files
     ///     were damaged or removed, continues there: a position is never used twice.
+    ///   - awake: how many streams stay in memory and in heads.
     ///   - tables: which segments the stream table is read from.
     package init(
         directory: String, files: Files, endMin: JournalPosition = JournalPosition(0),
-        segmentByteCountMax: Int = 256 << 20, awakeSealedCountMax: Int = 10_000, tables: JournalTables = .last
+        segmentByteCountMax: Int = 256 << 20, awake: AwakeLimits = AwakeLimits(), tables: JournalTables = .last
     ) throws(FileSystemError) {
-        self.awakeSealedCountMax = awakeSealedCountMax
+        self.awake = awake
         self.directory = directory
         self.files = files
         self.segmentByteCountMax = segmentByteCountMax
-        var found = try tables.recover(directory, files, awakeSealedCountMax: awakeSealedCountMax)
+        var found = try tables.recover(directory, files, awake)
         if found.end < endMin {
             found.report.damages.append(
                 JournalDamage(
@@ -88,12 +90,14 @@ package struct Journal<Files: FileSystem>: ~Copyable {
                     reason: "the journal ends before what was read from it"))
         }
         let history = found.table.history
-        let sealedTable = try SealedTable(directory: directory, resting: found.table.resting, files: files)
-        if sealedTable.isDamaged {
+        let restingTable = try RestingTable(
+            directory: directory, extent: found.table.resting, remadeByteCountMin: awake.remadeByteCountMin,
+            files: files)
+        if restingTable.isDamaged {
             found.report.damages.append(
                 JournalDamage(
                     segment: found.segments.last ?? found.end, start: found.end, end: found.end,
-                    reason: "the table of sealed streams is missing or damaged"))
+                    reason: "the table of streams at rest is missing or damaged"))
         }
         // Damage from before this incarnation is the reason why it began.
         found.report.isLossy = found.report.damages.contains { !history.began(after: $0.end) }
@@ -102,11 +106,12 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.lastMark = found.lastMark
         self.recovery = found.report
         self.streams = found.table.streams
-        self.sealedOrder = found.table.sealedOrder
+        self.order = RestOrder(found.table)
         self.unverifiedStreams = found.table.unverified
         self.history = history
-        self.sealedTable = sealedTable
+        self.restingTable = restingTable
         self.end = max(found.end, endMin)
+        self.headEnd = max(found.end, endMin)
         self.segments = found.segments
     }
 
@@ -125,6 +130,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// - Throws: if the disk refuses the segment; the start is then written with the first group.
     package mutating func begin(_ seed: StartSeed, isLossy: Bool, at time: WallTime) throws(FileSystemError) {
         self.history.begin(seed, at: self.end, isLossy: isLossy || self.recovery.isLossy)
+        self.isStarting = true
         self.abandonSegment()
         try self.openSegmentIfNeeded(at: time)
     }
@@ -172,23 +178,37 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         self.stagedTails[name] = own.tail ?? StreamTail(unknownBelow: own.durable)
         if own.isSealed { self.stagedSeals[name] = own.proof }
         self.stagedDescriptions[name] = description
-        self.staged.append(Staged(name: name, entry: .standing(own), description: description))
+        self.staged.append(StagedEntry(name: name, entry: .standing(own), description: description))
     }
 
-    /// How many sealed streams are at rest; see `Protocol/formats/journal.md`, section 8.
-    package var restingStreamCount: Int { self.sealedTable.resting.count }
+    /// How many streams are at rest; see `Protocol/formats/journal.md`, section 8.
+    package var restingStreamCount: Int { self.restingTable.count }
 
-    /// The standing of a stream that was sealed long ago; `nil` for any other stream.
-    ///
-    /// Nothing else here knows it: ask before a stream is opened.
+    /// The standing of a stream at rest; `nil` for any other stream.
     package func restingStanding(of description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
-        self.streams[description.name] == nil ? try self.sealedTable.standing(of: description) : nil
+        self.streams[description.name] == nil ? try self.restingTable.standing(of: description) : nil
+    }
+
+    /// Takes a stream that is at rest into memory, with the description that its agent gives now.
+    ///
+    /// Nothing else here knows what is at rest: call it before a stream is opened or written. Its next entry restates where
+    /// it stands, as the head of a segment does.
+    ///
+    /// - Returns: the standing of one that is sealed, which stays at rest; `nil` for any other stream.
+    package mutating func wake(_ description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
+        guard !self.knows(description.name), let standing = try self.restingTable.standing(of: description) else {
+            return nil
+        }
+        guard !standing.isSealed else { return standing }
+        self.streams[description.name] = standing
+        self.order.woke(description.name)
+        return nil
     }
 
     /// The durable standing of a stream, resting ones included.
     package func standing(of description: StreamDescription) throws(FileSystemError) -> StreamStanding? {
         if let standing = self.streams[description.name] { return standing }
-        return try self.sealedTable.standing(of: description)
+        return try self.restingTable.standing(of: description)
     }
 
     /// Adds an entry to the next group if it continues its stream.
@@ -218,7 +238,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if self.unverifiedStreams.remove(name) != nil { self.redescribe(name, description) }
         let known = self.stagedDescriptions[name] ?? self.streams[name]?.description
         if known != description { self.stagedDescriptions[name] = description }
-        self.staged.append(Staged(name: name, entry: entry, description: known == description ? nil : description))
+        self.staged.append(StagedEntry(name: name, entry: entry, description: known == description ? nil : description))
         return .staged
     }
 
@@ -248,10 +268,12 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             let name = standing.description.name
             // It was most likely read before the damage; an agent's description still takes precedence.
             if self.unverifiedStreams.contains(name) { self.redescribe(name, standing.description) }
-            let known = self.streams[name]?.durable ?? StreamOffset(0)
-            guard known.advanced(by: 1) < standing.durable, let tail = standing.tail else { continue }
-            if try self.restingStanding(of: standing.description) != nil { continue }
-            self.streams[name, default: standing].move(to: tail)
+            let resting = try self.restingStanding(of: standing.description)
+            let known = (self.streams[name] ?? resting)?.durable ?? StreamOffset(0)
+            guard known.advanced(by: 1) < standing.durable, let tail = standing.tail, resting?.isSealed != true else {
+                continue
+            }
+            self.streams[name, default: resting ?? standing].move(to: tail)
         }
     }
 
@@ -281,7 +303,11 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             }
             group.introduce(description)
             // Under one mark: without its standing, the stream of a torn group would begin at 0.
-            if case .standing = staged.entry { group.add(staged.entry, of: staged.name) }
+            if case .standing = staged.entry {
+                group.add(staged.entry, of: staged.name)
+            } else if let woken = self.streams[staged.name], woken.durable > StreamOffset(0) {
+                group.add(.standing(woken), of: staged.name)
+            }
             if staged.description != nil { introduced.insert(staged.name) }
         }
         for staged in self.staged {
@@ -321,15 +347,16 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         }
         for (name, tail) in self.stagedTails { self.streams[name]?.move(to: tail) }
         for staged in self.staged {
+            self.order.wrote(staged.name)
             if case .standing(let standing) = staged.entry, standing.isSealed {
                 self.streams[staged.name] = standing
-                self.sealedOrder.append(staged.name)
+                self.order.sealed(staged.name)
             }
             guard case .seal(let length) = staged.entry, let proof = self.stagedSeals[staged.name],
                 let description = self.streams[staged.name]?.description
             else { continue }
             self.streams[staged.name] = StreamStanding(description: description, length: length, proof: proof)
-            self.sealedOrder.append(staged.name)
+            self.order.sealed(staged.name)
         }
         self.staged.removeAll(keepingCapacity: true)
         self.stagedTails.removeAll(keepingCapacity: true)
@@ -340,17 +367,16 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     // MARK: Segments
 
     private mutating func openSegmentIfNeeded(at time: WallTime) throws(FileSystemError) {
-        if self.file != nil, let last = self.segments.last, self.end.rawValue - last.rawValue < self.segmentByteCountMax
-        {
-            return
-        }
+        guard self.isSegmentDue else { return }
         let path = JournalPath.segment(self.end, in: self.directory)
         if try self.files.status(at: path) != nil {
             // A segment without durable content: its creation or its first group failed.
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
-        let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - self.awakeSealedCountMax))
-        let resting = try self.sealedTable.stage(rested.compactMap { self.streams[$0] })
+        let rested = self.order.rested(
+            of: self.streams, self.awake, isStarting: self.isStarting, except: Set(self.staged.map(\.name)))
+        let resting = try self.restingTable.stage(
+            rested.filter { self.order.isUnrecorded($0) }.compactMap { self.streams[$0] })
         let file = try self.files.open(path, .appendNew)
         // A head has nothing that was received, and passes the last known time on.
         let headTime = time == .unknown ? self.lastMark : time
@@ -377,13 +403,24 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if let old = self.file { self.files.close(old) }
         self.file = file
         self.watch.created(self.end, identity)
-        self.sealedTable.commit()
-        for name in rested { self.streams[name] = nil }
-        self.sealedOrder.removeFirst(rested.count)
+        self.restingTable.commit()
+        for name in rested {
+            self.streams[name] = nil
+            self.unverifiedStreams.remove(name)
+        }
+        self.order.rest(restedNames)
+        self.isStarting = false
         self.numbers = snapshot.numbers
         self.lastNumber = snapshot.lastNumber
         if self.segments.last != self.end { self.segments.append(self.end) }
         self.end = snapshot.end
+        self.headEnd = snapshot.end
+    }
+
+    private var isSegmentDue: Bool {
+        guard self.file != nil, let last = self.segments.last else { return true }
+        if self.end.rawValue - last.rawValue >= self.segmentByteCountMax { return true }
+        return self.end > self.headEnd && self.streams.count - self.order.sealedCount > self.awake.openCountMax
     }
 
     /// Deletes a segment whose creation failed, so that repeated attempts do not fill the disk.
@@ -450,50 +487,4 @@ extension FileStatus {
     fileprivate func isWritten(before time: WallTime) -> Bool {
         self.modified / 1_000_000 <= time.milliseconds
     }
-}
-
-/// A byte position in the journal, over all segments.
-package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let rawValue: Int
-
-    package init(_ rawValue: Int) {
-        self.rawValue = rawValue
-    }
-
-    package static func < (left: JournalPosition, right: JournalPosition) -> Bool {
-        left.rawValue < right.rawValue
-    }
-
-    package var description: String {
-        String(self.rawValue)
-    }
-}
-
-/// An entry of the next group.
-private struct Staged {
-    let name: StreamName
-    let entry: JournalEntry
-    /// The stream's new description, if the journal does not have it yet.
-    let description: StreamDescription?
-}
-
-/// A message from an agent that the journal stores.
-package enum JournalEntry: Sendable {
-    /// A fully checked batch, its payload as received, and the bytes that it inflates to.
-    case batch(BatchHeader, payload: SharedBytes, raw: SharedBytes)
-    case skip(SkippedRange)
-    case seal(length: StreamOffset)
-    /// The standing of a stream that begins where another owner's ended; see ``Journal/adopt(_:as:)``.
-    case standing(StreamStanding)
-}
-
-/// The result of staging an entry.
-package enum StagingResult: Hashable, Sendable {
-    case staged
-    /// The journal already holds the entry; the stream's offset is attached.
-    case alreadyHeld(StreamOffset)
-    /// The stream ended here: nothing can follow.
-    case sealed(StreamOffset)
-    /// The entry does not begin at the stream's offset.
-    case gap(StreamOffset)
 }

@@ -6,16 +6,16 @@ package enum JournalTables: Hashable, Sendable {
     /// The last one: its head has all that those before it say.
     case last
     /// Each, oldest first, where the last head may not have everything: after a range that is missing, or where it
-    /// counts sealed streams at rest, which no segment has. `sealed.table` is made again.
+    /// counts streams at rest, which no segment has. `resting.table` is made again.
     case all
 
     func recover(
-        _ directory: String, _ files: some FileSystem, awakeSealedCountMax: Int
+        _ directory: String, _ files: some FileSystem, _ awake: AwakeLimits
     ) throws(FileSystemError) -> JournalRecovery.Found {
         var found = try JournalRecovery.recover(directory: directory, files: files)
         if self == .all, found.needsAllTables {
             found.table = try JournalRecovery.tableOfAll(
-                found, awakeSealedCountMax: awakeSealedCountMax, directory: directory, files: files)
+                found, awake, directory: directory, files: files)
         }
         return found
     }
@@ -24,7 +24,7 @@ package enum JournalTables: Hashable, Sendable {
 extension JournalRecovery.Found {
     /// Whether the last segment may not have the whole table without the files beside it.
     fileprivate var needsAllTables: Bool {
-        self.table.resting.count > 0 || !self.report.damages.isEmpty || self.table.history.incarnation == nil
+        self.table.resting.byteCount > 0 || !self.report.damages.isEmpty || self.table.history.incarnation == nil
     }
 }
 
@@ -32,14 +32,15 @@ extension JournalRecovery {
     /// The stream table of all segments together: of two positions of a stream the greater one counts, and a stream
     /// sealed in any is sealed.
     ///
-    /// Sealed streams beyond the limit go to `sealed.table`, which is written again, oldest first, as far as the segments
+    /// Sealed streams beyond the limit go to `resting.table`, which is written again, oldest first, as far as the segments
     /// know them. Memory: the table of one segment, and the streams that are open or were sealed last.
     ///
     /// - Parameter found: what ``recover(directory:files:)`` returned; its history stays.
     fileprivate static func tableOfAll<Files: FileSystem>(
-        _ found: Found, awakeSealedCountMax: Int, directory: String, files: Files
+        _ found: Found, _ awake: AwakeLimits, directory: String, files: Files
     ) throws(FileSystemError) -> StreamTable {
-        var sealedTable = try SealedTable(directory: directory, resting: RestingCount(), files: files)
+        var restingTable = try RestingTable(
+            directory: directory, extent: RestingExtent(), remadeByteCountMin: awake.remadeByteCountMin, files: files)
         var table = StreamTable()
         for (index, segment) in found.segments.enumerated() {
             let next = index + 1 < found.segments.count ? found.segments[index + 1] : found.end
@@ -48,14 +49,14 @@ extension JournalRecovery {
             let limit = min(next, JournalPosition(segment.rawValue + byteCount))
             guard let scan = try self.scan(segment, upTo: limit, directory: directory, files: files) else { continue }
             var own = try scan.builder.table(of: path, on: nil, files: files)
-            try own.forget(restingIn: sealedTable)
-            own.resting = RestingCount()
+            try own.forget(restingIn: restingTable)
+            own.resting = RestingExtent()
             own.fill(from: table)
             table = own
-            try table.rest(into: &sealedTable, keeping: awakeSealedCountMax)
+            try table.rest(into: &restingTable, keeping: awake.sealedCount)
         }
         table.history = found.table.history
-        table.resting = sealedTable.resting
+        table.resting = restingTable.extent
         return table
     }
 }
@@ -63,11 +64,11 @@ extension JournalRecovery {
 extension StreamTable {
     /// Removes the streams that a table of resting ones has.
     fileprivate mutating func forget(
-        restingIn sealedTable: borrowing SealedTable<some FileSystem>
+        restingIn restingTable: borrowing RestingTable<some FileSystem>
     ) throws(FileSystemError) {
         // Sorted: the same table is read in the same way each time.
         for (name, standing) in self.streams.filter({ $0.value.isSealed }).sorted(by: { $0.key < $1.key }) {
-            guard try sealedTable.standing(of: standing.description) != nil else { continue }
+            guard try restingTable.standing(of: standing.description) != nil else { continue }
             self.streams[name] = nil
             self.unverified.remove(name)
         }
@@ -75,15 +76,15 @@ extension StreamTable {
 
     /// Moves the streams that were sealed first to the table of resting ones, and names each sealed stream once.
     fileprivate mutating func rest<Files: FileSystem>(
-        into sealedTable: inout SealedTable<Files>, keeping countMax: Int
+        into restingTable: inout RestingTable<Files>, keeping countMax: Int
     ) throws(FileSystemError) {
         var seen: Set<StreamName> = []
         let streams = self.streams
         self.sealedOrder = self.sealedOrder.filter { streams[$0]?.isSealed == true && seen.insert($0).inserted }
         let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - countMax))
         guard !rested.isEmpty else { return }
-        _ = try sealedTable.stage(rested.compactMap { streams[$0] })
-        sealedTable.commit()
+        _ = try restingTable.stage(rested.compactMap { streams[$0] })
+        restingTable.commit()
         for name in rested { self.streams[name] = nil }
         self.sealedOrder.removeFirst(rested.count)
     }

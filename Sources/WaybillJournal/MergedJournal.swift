@@ -134,7 +134,7 @@ package struct MergedJournal<Files: FileSystem>: ~Copyable {
         var history = StartHistory()
         history.begin(StartSeed(id: 0, incarnation: self.fleet), at: JournalPosition(0), isLossy: false)
         var head = GroupWriter(start: self.end, time: self.lastMark, numbers: [:], last: 0)
-        head.restate(history, RestingCount())
+        head.restate(history, RestingExtent())
         head.mark()
         head.finish()
         do throws(FileSystemError) {

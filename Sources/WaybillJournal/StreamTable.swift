@@ -10,7 +10,9 @@ struct StreamTable {
     /// Streams for which no line covered by a valid mark has more than the id.
     var unverified: Set<StreamName> = []
     var history = StartHistory()
-    var resting = RestingCount()
+    var resting = RestingExtent()
+    /// When each unsealed stream was written last in the segment, counted in entries; nothing for one that was not.
+    var changes: [StreamName: Int] = [:]
 
     /// Merges in the previous segment's table, in place of the one in the damaged head.
     mutating func fill(from previous: StreamTable) {
@@ -34,7 +36,7 @@ struct StreamTable {
         }
         self.sealedOrder = previous.sealedOrder + self.sealedOrder
         if self.history.starts.isEmpty { self.history = previous.history }
-        if self.resting.count == 0 { self.resting = previous.resting }
+        if self.resting.byteCount == 0 { self.resting = previous.resting }
     }
 }
 
@@ -109,7 +111,9 @@ struct TableBuilder {
     private var sealedOrder: [StreamName] = []
     private var unverified: Set<StreamName> = []
     private var history = StartHistory()
-    private var resting = RestingCount()
+    private var resting = RestingExtent()
+    private var changes: [StreamName: Int] = [:]
+    private var entryCount = 0
     private var names: [StreamNumber: StreamName] = [:]
     /// Lines not covered by a mark yet.
     private var unconfirmed: [Message] = []
@@ -128,6 +132,12 @@ struct TableBuilder {
         self.names[header.stream] = name
         if !isVerified, self.records[name] == nil { self.unverified.insert(name) }
         self.records[name, default: Record(description)].add(Payload(offset: offset, header: header))
+        self.noteChange(name)
+    }
+
+    private mutating func noteChange(_ name: StreamName) {
+        self.entryCount += 1
+        self.changes[name] = self.entryCount
     }
 
     mutating func confirm() {
@@ -139,8 +149,8 @@ struct TableBuilder {
         switch message {
         case .start(let start, let incarnation):
             self.history.add(start, of: incarnation)
-        case .resting(let count, let checksum):
-            self.resting = RestingCount(count: Int(count), checksum: checksum)
+        case .resting(let count, let byteCount, let checksum):
+            self.resting = RestingExtent(count: Int(count), byteCount: Int(byteCount), checksum: checksum)
         case .open(let number, let description, _):
             self.names[number] = description.name
             self.records[description.name, default: Record(description)].description = description
@@ -158,6 +168,7 @@ struct TableBuilder {
             }
         case .skip(let number, let range):
             self.change(number) { $0.skip(range) }
+            if let name = self.names[number] { self.noteChange(name) }
         case .sealed(let number, _, _), .seal(let number, _):
             self.change(number) { $0.isSealed = true }
             if let name = self.names[number] { self.sealedOrder.append(name) }
@@ -183,6 +194,7 @@ struct TableBuilder {
         table.unverified = self.unverified
         table.history = self.history
         table.resting = self.resting
+        table.changes = self.changes
         var reader = try TailReader(path: path, files: files)
         // In the order of the file: the same segment is read in the same way each time.
         for (name, record) in self.records.sorted(by: { $0.value.start < $1.value.start }) {

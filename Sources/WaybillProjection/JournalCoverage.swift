@@ -29,6 +29,7 @@ package struct JournalCoverage<Files: FileSystem> {
         while case .message(let message) = try scanner.next() {
             switch message {
             case .at(_, let offset, _, _) where offset > StreamOffset(0): return true
+            case .resting: return true
             case .mark: return false
             default: continue
             }

@@ -321,8 +321,8 @@ package enum Message: Hashable, Sendable {
     case start(ReceiverStart, Incarnation)
     /// Only in the journal: the stream's last bytes below the offset of the `AT` before it.
     case tail(StreamNumber, [UInt8])
-    /// Only in the journal: how many sealed streams are in its table of them, and the checksum of their records.
-    case resting(count: UInt64, checksum: UInt32)
+    /// Only in the journal: how many streams are in its table of those at rest, and length and checksum of their records.
+    case resting(count: UInt64, byteCount: UInt64, checksum: UInt32)
 }
 
 /// Lines of one stream that the receiver put into its quarantine, or that an export refused, for the agent's operator.

@@ -50,7 +50,9 @@ extension Message {
             self = .mark(
                 position: try fields.integer(), milliseconds: try fields.integer(), checksum: try fields.checksum())
         case "START": self = try fields.start()
-        case "RESTING": self = .resting(count: try fields.integer(), checksum: try fields.checksum())
+        case "RESTING":
+            self = .resting(
+                count: try fields.integer(), byteCount: try fields.integer(), checksum: try fields.checksum())
         case "TAIL": self = .tail(try fields.stream(), try fields.base64())
         default: throw .unknownMessage
         }

@@ -33,7 +33,8 @@ extension Message {
         case .mark(let position, let milliseconds, let checksum):
             "MARK \(position) \(milliseconds) \(FreeText.hexadecimal(checksum))"
         case .start(let start, let incarnation): "START \(start.position) \(start.idText) \(incarnation.text)"
-        case .resting(let count, let checksum): "RESTING \(count) \(FreeText.hexadecimal(checksum))"
+        case .resting(let count, let byteCount, let checksum):
+            "RESTING \(count) \(byteCount) \(FreeText.hexadecimal(checksum))"
         case .tail(let stream, let bytes): "TAIL \(stream.rawValue) \(Base64.text(bytes))"
         }
     }

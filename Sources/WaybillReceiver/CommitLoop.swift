@@ -20,7 +20,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private let clock: any SystemClock
     private let telemetry: ReceiverTelemetry
 
-    private var group = Group()
+    private var group = CommitGroup()
     private var owners = Owners()
     private var skips = Skips()
     private var redescriptions = LogPace()
@@ -105,11 +105,15 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         case .open(let connection, let number, let description, let tenancy):
             self.open(connection, number, description, tenancy)
         case .batch(let connection, let number, let description, let header, let wire, let raw):
+            guard self.wake(description, number, for: connection) else { return }
             self.store(connection, number, description, header, wire: wire, raw: raw)
         case .skip(let connection, let number, let description, let range):
+            guard self.wake(description, number, for: connection) else { return }
             self.skip(connection, number, description, range)
         case .seal(let connection, let number, let description, let length):
-            guard self.isOwner(connection, of: description, number, denying: "SEAL") else { return }
+            guard self.wake(description, number, for: connection),
+                self.isOwner(connection, of: description, number, denying: "SEAL")
+            else { return }
             switch self.journal.stage(.seal(length: length), of: description) {
             case .staged, .alreadyHeld:
                 self.staged(description.name)
@@ -130,7 +134,24 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
     }
 
+    private static var unreadableText: String { "the receiver cannot read its table of streams at rest" }
     private static var endedText: String { "the stream's end was cut off or had no LF: only SEAL may follow" }
+
+    /// Takes a stream into memory that came to rest while a connection had it open.
+    ///
+    /// - Returns: whether that was possible; if not, the agent is told.
+    private mutating func wake(
+        _ description: StreamDescription, _ number: StreamNumber, for connection: ConnectionHandle
+    ) -> Bool {
+        do throws(FileSystemError) {
+            _ = try self.journal.wake(description)
+            return true
+        } catch {
+            self.group.reply(
+                to: connection, .refused(number, at: StreamOffset(0), .retryAfter, text: Self.unreadableText))
+            return false
+        }
+    }
 
     private mutating func open(
         _ connection: ConnectionHandle, _ number: StreamNumber, _ description: StreamDescription,
@@ -148,11 +169,11 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             return
         }
         do throws(FileSystemError) {
-            if let resting = try self.journal.restingStanding(of: description) {
+            if let sealed = try self.journal.wake(description) {
                 return self.group.reply(
                     to: connection,
                     .opened(
-                        number, at: resting.durable, resting.proof, isSealed: true,
+                        number, at: sealed.durable, sealed.proof, isSealed: true,
                         isChanged: self.changes.contains(name)))
             }
             switch try self.journal.inheritance(of: description, tenancy) {
@@ -166,9 +187,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.telemetry.adopted(former, as: description, by: connection)
             }
         } catch {
-            let text = "the receiver cannot read its table of sealed streams"
             return self.group.reply(
-                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
+                to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: Self.unreadableText))
         }
         if let known = self.journal.streams[name]?.description, known != description {
             self.telemetry.redescribed(
@@ -386,108 +406,5 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         } catch {
             self.telemetry.retirementFailed(error)
         }
-    }
-}
-
-/// What is staged, and the connections that wait for it.
-private struct Group {
-    struct Batch {
-        let description: StreamDescription
-        let header: BatchHeader
-        let raw: SharedBytes
-        let account: Account
-        let connection: ConnectionHandle
-    }
-
-    private(set) var batches: [Batch] = []
-    private(set) var lineCount = 0
-    private(set) var rawByteCount = 0
-    private(set) var charge = AdmissionCharge()
-    private var streams: Set<StreamID> = []
-    /// Every answer waits for the group, so that the answers of a connection stay in order.
-    private var replies: [ObjectIdentifier: (connection: ConnectionHandle, replies: [Reply])] = [:]
-
-    /// Whether a connection waits for an answer.
-    var hasAnswers: Bool { !self.replies.isEmpty }
-
-    /// Tells every connection that waits for an answer why there is none, and closes it.
-    func refuse(_ text: String) {
-        for (_, entry) in self.replies { entry.connection.refuse(text) }
-    }
-
-    /// Whether anything of a stream with this id is staged, under any owner.
-    func holds(_ id: StreamID) -> Bool {
-        self.streams.contains(id)
-    }
-
-    mutating func staged(_ name: StreamName) {
-        self.streams.insert(name.id)
-    }
-
-    /// Holds a part of the admission budget until the group is answered.
-    mutating func hold(_ charge: AdmissionCharge) {
-        self.charge += charge
-    }
-
-    /// What the archive has to do for the batches.
-    func turns(at ranges: [Range<JournalPosition>]) -> [CommittedTurn] {
-        zip(self.batches, ranges).map { batch, range in
-            CommittedTurn(end: range.upperBound, charge: batch.header.turn, account: batch.account)
-        }
-    }
-
-    mutating func add(
-        description: StreamDescription, header: BatchHeader, raw: SharedBytes, from account: Account,
-        by connection: ConnectionHandle
-    ) {
-        self.batches.append(
-            Batch(description: description, header: header, raw: raw, account: account, connection: connection))
-        // The archive's time is held until the batch is archived.
-        self.charge -= header.turn
-        self.streams.insert(description.id)
-        self.lineCount += header.lineCount
-        self.rawByteCount += raw.count
-    }
-
-    mutating func settle(
-        _ connection: ConnectionHandle, _ number: StreamNumber, _ result: StagingResult, end: StreamOffset
-    ) {
-        switch result {
-        case .staged: self.reply(to: connection, .durable(number, upTo: end))
-        case .alreadyHeld(let position):
-            self.reply(to: connection, .durable(number, upTo: position))
-        case .sealed(let position):
-            self.reply(to: connection, .refused(number, at: position, .sealed, text: "the stream was sealed here"))
-        case .gap(let position):
-            self.reply(
-                to: connection, .refused(number, at: position, .gap, text: "the stream stands at another offset"))
-        }
-    }
-
-    mutating func reply(to connection: ConnectionHandle, _ reply: Reply) {
-        var replies = self.replies[ObjectIdentifier(connection)]?.replies ?? []
-        // Acks are cumulative: the last of a run is enough.
-        if case .durable(let number, _) = reply, case .durable(number, _)? = replies.last { replies.removeLast() }
-        replies.append(reply)
-        self.replies[ObjectIdentifier(connection)] = (connection, replies)
-    }
-
-    func feedEntries(at ranges: [Range<JournalPosition>], receivedAt: WallTime) -> [FeedEntry] {
-        zip(self.batches, ranges).map { batch, range in
-            FeedEntry(
-                position: range.lowerBound, end: range.upperBound, description: batch.description,
-                offset: batch.header.offset, receivedAt: receivedAt, lineCount: batch.header.lineCount, raw: batch.raw,
-                account: batch.account)
-        }
-    }
-
-    mutating func deliver(end: UInt64) {
-        for (_, entry) in self.replies { entry.connection.deliver(entry.replies, end: end) }
-        self.replies.removeAll(keepingCapacity: true)
-        self.batches.removeAll(keepingCapacity: true)
-        self.streams.removeAll(keepingCapacity: true)
-        self.lineCount = 0
-        self.rawByteCount = 0
-        self.charge = AdmissionCharge()
     }
 }

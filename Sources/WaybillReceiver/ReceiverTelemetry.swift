@@ -343,7 +343,7 @@ package final class ReceiverTelemetry: Sendable {
         attempt == 1 || attempt >= 6 && attempt.isMultiple(of: 2)
     }
 
-    /// How many streams the journal knows, in memory and in `sealed.table`.
+    /// How many streams the journal knows, in memory and in `resting.table`.
     func streamsKnown(awake: Int, resting: Int) {
         self.awakeStreams.store(awake, ordering: .relaxed)
         self.restingStreams.store(resting, ordering: .relaxed)

@@ -3,8 +3,8 @@ internal import WaybillSystem
 
 /// How many streams each account has begun today: the receiver remembers each of them for good.
 ///
-/// Those that are not sealed take memory, and are bounded by the configuration. Sealed ones take 96 bytes on the disk;
-/// with them an account may begin ten times as many.
+/// Those that are not sealed take up to 800 bytes on the disk when they are at rest, and are bounded by the configuration.
+/// Sealed ones take 120 bytes; with them an account may begin ten times as many.
 struct StreamQuota {
     private struct Count {
         var all = 0

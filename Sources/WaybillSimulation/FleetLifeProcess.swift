@@ -44,7 +44,7 @@ final class FleetReceiverProcess: @unchecked Sendable {
         try data.create()
         _ = try data.lock(processID: 1)
         var journal = try data.openJournal(
-            segmentByteCountMax: life.journalSegmentByteCount, awakeSealedCountMax: life.dice.pick([0, 2, 10_000]))
+            segmentByteCountMax: life.journalSegmentByteCount, awake: .simulated(life.dice.pick([0, 2, 10_000])))
         if let damage = journal.recovery.damages.first {
             life.violate("nothing was damaged, but \(receiver.label)'s journal reports \(damage)")
         }

@@ -115,7 +115,7 @@ package struct RestoreLife: ~Copyable {
     private func open() throws -> Journal<FaultyFiles> {
         var journal = try Journal(
             directory: "/data/journal", files: self.files, segmentByteCountMax: self.segmentByteCountMax,
-            awakeSealedCountMax: 2)
+            awake: .simulated(2))
         try journal.begin(
             StartSeed(id: self.dice.next(), incarnation: Incarnation(self.dice.next(), self.dice.next())),
             isLossy: false, at: WallTime(milliseconds: self.now))

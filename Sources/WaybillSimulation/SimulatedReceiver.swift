@@ -238,7 +238,7 @@ final class ReceiverProcess: @unchecked Sendable {
         let site = receiver.site
         let journal = try data.openJournal(
             segmentByteCountMax: site.journalSegmentByteCount,
-            awakeSealedCountMax: site.awakeSealedCountMax)
+            awake: .simulated(site.awakeCount))
         receiver.sealedBefore.formUnion(receiver.sealedNow)
         if let damage = journal.recovery.damages.first {
             if !site.mayForget, !receiver.loss.mayDamage {
@@ -431,5 +431,14 @@ private final class CheckQueue: @unchecked Sendable {
             check()
             process.turn()
         }
+    }
+}
+
+extension AwakeLimits {
+    /// Limits of a life with few streams.
+    static func simulated(_ count: Int) -> AwakeLimits {
+        AwakeLimits(
+            sealedCount: count, openCountAtStart: count / 2, openCount: count, openCountMax: count + 2,
+            remadeByteCountMin: 1_000)
     }
 }

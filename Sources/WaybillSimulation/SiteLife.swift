@@ -66,8 +66,8 @@ package final class SiteLife {
     let checkpointMilliseconds: Int
     let projectionDelays: [ClosedRange<Int>]
     let journalSegmentByteCount: Int
-    /// How many sealed streams a receiver keeps in memory.
-    let awakeSealedCountMax: Int
+    /// How many streams of either kind a receiver keeps in memory when a segment begins.
+    let awakeCount: Int
     let spoolSegmentByteCount: Int
     let batchByteCountMax: Int
     let openFileCountMax: Int
@@ -137,7 +137,7 @@ package final class SiteLife {
         self.spoolSegmentByteCount = dice.pick([1, 1_500, 5_000, 20_000])
         self.batchByteCountMax = dice.pick([400, 2_500, 32_768])
         self.openFileCountMax = dice.pick([1, 3, 512])
-        self.awakeSealedCountMax = dice.pick([0, 2, 10_000])
+        self.awakeCount = dice.pick([0, 2, 10_000])
     }
 
     // MARK: What others ask

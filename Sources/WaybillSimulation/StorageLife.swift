@@ -161,13 +161,14 @@ package struct StorageLife: ~Copyable {
 
     private mutating func open(_ data: DataDirectory<FaultyFiles>) throws(FileSystemError) -> Journal<FaultyFiles> {
         try data.create()
-        var journal = try data.openJournal()
+        var journal = try data.openJournal(awake: .simulated(1))
         let seed = StartSeed(
             id: self.dice.next(), incarnation: Incarnation(self.dice.next(), self.dice.next()))
         try journal.begin(seed, isLossy: false, at: self.clock.wallTime())
         for index in self.streams.indices {
             let stream = self.streams[index]
             let name = stream.description.name
+            _ = try journal.wake(stream.description)
             let position = Int(journal.position(of: name).rawValue)
             if position < stream.acknowledged {
                 self.violation =

@@ -46,7 +46,7 @@ import WaybillTestSupport
                 #expect(journal.recovery.setAsidePaths.count == (journal.segments.isEmpty ? 1 : 0))
             }
             bench.batches = found.batches
-            bench.standings = bench.table(of: journal)
+            bench.standings = bench.table(of: journal) ?? [:]
             bench.stageBatch(9, in: &journal)
             try bench.commit(&journal)
             bench.expectBatches(upTo: journal.end)
@@ -176,7 +176,7 @@ import WaybillTestSupport
             #expect(bench.disk.bytes(of: path) == bytes[..<ends[1]] + (isKept ? tail : []))
             // What is acknowledged from here on is behind the tail for every reader, and for the next start.
             bench.batches = Array(source.batches.prefix(4))
-            bench.standings = bench.table(of: journal)
+            bench.standings = bench.table(of: journal) ?? [:]
             bench.stageBatch(1, in: &journal)
             try bench.commit(&journal)
             bench.expectBatches(upTo: journal.end, everyPosition: true)

@@ -52,9 +52,9 @@ class Segment:
             self.frames += len(self.rows) + 1
             self.rows, self.unmarked = [], b""
             return end
-        if word not in ("START", "OPEN", "AT", "TAIL", "SEALED", "BATCH", "SKIP", "SEAL"):
+        if word not in ("START", "RESTING", "OPEN", "AT", "TAIL", "SEALED", "BATCH", "SKIP", "SEAL"):
             raise Refused(f"{word} in a journal")
-        if word not in ("START", "OPEN") and number not in self.streams:
+        if word not in ("START", "RESTING", "OPEN") and number not in self.streams:
             raise Refused(f"stream {number} was not opened")
         if word == "OPEN":
             # A number may be opened again: the stream is described again, and goes on.

@@ -31,12 +31,12 @@ LAYOUTS = {
     "WAIT": "value:integer", "MOVE": "object", "ERR": "code:err text", "BYE": "",
     # In journals alone.
     "MARK": "position:integer value:integer crc:crc", "START": "position:integer start:start incarnation:incarnation",
-    "TAIL": "number:positive tail:bytes"}
+    "TAIL": "number:positive tail:bytes", "RESTING": "count:integer bytes:integer crc:crc"}
 LAYOUTS = {word: [field.partition(":")[::2] for field in layout.split()] for word, layout in LAYOUTS.items()}
 FROM_AGENT = {"HELLO", "OPEN", "BATCH", "SKIP", "SEAL", "PING", "PONG", "BYE"}
 FROM_RECEIVER = {
     "READY", "AT", "ACK", "NAK", "SEALED", "STORED", "NOTE", "PING", "PONG", "WAIT", "MOVE", "ERR", "BYE"}
-IN_JOURNALS = {"MARK", "START", "TAIL"}
+IN_JOURNALS = {"MARK", "START", "TAIL", "RESTING"}
 
 
 def is_integer(value, least=0):

@@ -4,12 +4,12 @@ import WaybillProtocol
 import WaybillSystem
 import WaybillTestSupport
 
-/// Sealed streams that are in no head any more.
-@Suite struct SealedTableTests {
-    private static let table = "/journal/sealed.table"
+/// Streams that are in no head any more.
+@Suite struct RestingTableTests {
+    private static let table = "/journal/resting.table"
 
     private static func bench() throws -> JournalBench {
-        try JournalBench(segmentByteCountMax: 3_000, awakeSealedCountMax: 3)
+        try JournalBench(segmentByteCountMax: 3_000, awake: AwakeLimits(sealedCount: 3))
     }
 
     /// Seals streams, each with as many bytes as its number says.
@@ -53,7 +53,7 @@ import WaybillTestSupport
         }
         #expect(awakeCounts == Array(repeating: 3, count: 6))
         #expect(journal.recovery.damages.isEmpty)
-        #expect(bench.disk.bytes(of: Self.table)?.count == 597 * 113)
+        #expect(bench.disk.bytes(of: Self.table)?.count == 597 * 120)
         #expect(try journal.restingStanding(of: JournalBench.description(9999)) == nil)
         var other = JournalBench.description(5)
         other.owner = StreamOwner(principal: "shop")
@@ -75,14 +75,12 @@ import WaybillTestSupport
             try Self.start(UInt64(round), &journal, bench)
         }
         let last = try #require(bench.disk.bytes(of: Self.table))
-        #expect(last.count == 297 * 113)
+        #expect(last.count == 297 * 120)
         // A journal that came back without its table, and with the rest of another attempt in its place.
         for rest in [nil, Array(last.prefix(1000))] {
             bench.disk.place(Self.table, rest ?? [])
             if rest == nil { try bench.disk.unlink(Self.table) }
-            journal = try Journal(
-                directory: bench.directory, files: bench.disk, segmentByteCountMax: bench.segmentByteCountMax,
-                awakeSealedCountMax: 3, tables: .all)
+            journal = try bench.open(tables: .all)
             #expect(journal.streams.count == 3 && journal.restingStreamCount == 297)
             try Self.expectSealed(0..<300, in: journal)
             try Self.start(50, &journal, bench)
@@ -109,9 +107,7 @@ import WaybillTestSupport
         for tables in [JournalTables.last, .all] {
             try Self.start(1, &journal, bench)
             if tables == .all { try bench.disk.unlink(Self.table) }
-            journal = try Journal(
-                directory: bench.directory, files: bench.disk, segmentByteCountMax: bench.segmentByteCountMax,
-                awakeSealedCountMax: 3, tables: tables)
+            journal = try bench.open(tables: tables)
             #expect(journal.restingStreamCount == 16)
             for stream in 1..<20 {
                 let standing = try journal.standing(of: JournalBench.description(stream))
@@ -144,7 +140,7 @@ import WaybillTestSupport
                 try Self.start(3, &journal, bench)
                 try Self.expectSealed(0..<(isDeath ? 20 : 21), in: journal)
                 #expect(journal.recovery.damages.isEmpty)
-                #expect(bench.disk.bytes(of: Self.table)?.count == ((isDeath ? 20 : 21) - 3) * 113)
+                #expect(bench.disk.bytes(of: Self.table)?.count == ((isDeath ? 20 : 21) - 3) * 120)
             }
             #expect(isOver)
         }
@@ -160,7 +156,7 @@ import WaybillTestSupport
         let bytes = try #require(source.disk.bytes(of: Self.table))
         var flipped = bytes
         flipped[300] ^= 1
-        let exchanged = Array(bytes[113..<226] + bytes[..<113] + bytes[226...])
+        let exchanged = Array(bytes[120..<240] + bytes[..<120] + bytes[240...])
         for damaged in [nil, Array(bytes.dropLast()), flipped, exchanged] {
             if let damaged { source.disk.place(Self.table, damaged) } else { try source.disk.unlink(Self.table) }
             let bench = try Self.bench()
