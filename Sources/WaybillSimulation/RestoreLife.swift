@@ -147,9 +147,17 @@ package struct RestoreLife: ~Copyable {
         }
     }
 
+    /// How many bytes of a stream the journal has, whether it is at rest or not.
+    private static func held(
+        of description: StreamDescription, in journal: inout Journal<FaultyFiles>
+    ) throws(FileSystemError) -> Int {
+        _ = try journal.wake(description)
+        return Int(journal.position(of: description.name).rawValue)
+    }
+
     private mutating func ship(_ index: Int, to journal: inout Journal<FaultyFiles>) throws {
         let source = self.sources[index]
-        let held = Int(journal.position(of: source.description.name).rawValue)
+        let held = try Self.held(of: source.description, in: &journal)
         if !self.keepsEverything, held < source.stored {
             self.violate("\(source.description.id.text) stands at \(held), and is gone below \(source.stored)")
             return
@@ -269,12 +277,12 @@ package struct RestoreLife: ~Copyable {
     private mutating func judge() throws {
         var journal = try self.open()
         for (index, source) in self.sources.enumerated() {
-            let held = Int(journal.position(of: source.description.name).rawValue)
+            let held = try Self.held(of: source.description, in: &journal)
             if !self.keepsEverything, held < source.stored {
                 self.violate("\(source.description.id.text) stands at \(held), and the bucket had \(source.stored)")
                 return
             }
-            while Int(journal.position(of: source.description.name).rawValue) < source.bytes.count {
+            while try Self.held(of: source.description, in: &journal) < source.bytes.count {
                 try self.ship(index, to: &journal)
             }
         }

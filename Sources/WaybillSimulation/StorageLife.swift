@@ -195,7 +195,7 @@ package struct StorageLife: ~Copyable {
         var run = ProjectionRun(journalDirectory: data.journal, files: files)
         var position = try self.recover(&archive)
         for _ in 0..<self.dice.int(1...12) {
-            for _ in 0..<self.dice.int(1...3) { self.stageBatch(in: &journal) }
+            for _ in 0..<self.dice.int(1...3) { try self.stageBatch(in: &journal) }
             try self.commit(&journal, files)
             if self.dice.chance(600) {
                 position = try run.advance(&archive, from: position, upTo: journal.end, batchCountMax: 3)
@@ -221,7 +221,7 @@ package struct StorageLife: ~Copyable {
         return recovery.position
     }
 
-    private mutating func stageBatch(in journal: inout Journal<FaultyFiles>) {
+    private mutating func stageBatch(in journal: inout Journal<FaultyFiles>) throws(FileSystemError) {
         let index = self.dice.int(0..<self.streams.count)
         let start = self.streams[index].bytes.count
         let batchLineCount = self.dice.int(1...5)
@@ -243,6 +243,7 @@ package struct StorageLife: ~Copyable {
             lineCount: batchLineCount, wireByteCount: wire.count, checksum: 0)
         header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), wire.bytes)
         let entry = JournalEntry.batch(header, payload: wire, raw: raw.withUnsafeBytes { SharedBytes($0) })
+        _ = try journal.wake(self.streams[index].description)
         let result = journal.stage(entry, of: self.streams[index].description)
         if result != .staged {
             self.violation = self.violation ?? "a batch where its stream ends was answered \(result)"
