@@ -72,7 +72,7 @@ struct Mutator {
     private mutating func changePieces(of bytes: inout [UInt8]) {
         let piece = self.piece(of: bytes)
         let room = self.byteCountMax - bytes.count
-        switch self.number(below: 7) {
+        switch self.number(below: 8) {
         case 0, 1:
             let unit = self.one(of: self.shape.joints) + bytes[piece]
             guard !unit.isEmpty else { return }
@@ -93,6 +93,7 @@ struct Mutator {
             let run = [UInt8](repeating: self.one(of: Self.runs), count: self.count(upTo: room))
             bytes.insert(contentsOf: run, at: self.number(below: 2) == 0 ? piece.lowerBound : piece.upperBound)
         case 5: bytes.replaceSubrange(piece, with: self.one(of: self.shape.words))
+        case 6: bytes.insert(contentsOf: self.smallPieces(upTo: room), at: piece.upperBound)
         default:
             let other = Array(bytes[self.piece(of: bytes)])
             bytes.replaceSubrange(piece, with: other)
@@ -100,6 +101,18 @@ struct Mutator {
     }
 
     // MARK: Pieces
+
+    /// As many pieces as bytes have room for, and then some inside each other that are never closed: where memory for pieces
+    /// grows, and where their number is thought to follow from that of the bytes.
+    private mutating func smallPieces(upTo room: Int) -> [UInt8] {
+        guard let wrapper = self.shape.wrappers.randomElement(using: &self.generator) else { return [] }
+        let joint = self.one(of: self.shape.joints)
+        let unit = joint + [UInt8(ascii: "0")]
+        let depth = self.count(upTo: min(64, room / (unit.count + wrapper.opening.count)))
+        let count = self.count(upTo: (room - depth * wrapper.opening.count) / unit.count)
+        return Array(repeating: unit, count: count).joined() + joint
+            + Array(repeating: wrapper.opening, count: depth).joined()
+    }
 
     /// One to four pieces that follow each other: `"a"`, `[1,{"b":2}]`, `word`, or `"a"`, `:` and `0`.
     private mutating func piece(of bytes: [UInt8]) -> Range<Int> {
