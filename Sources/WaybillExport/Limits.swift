@@ -147,6 +147,10 @@ package enum Limits {
         package static let nameCharacterCountMax = 40
         /// 40 minus `_` and eight hexadecimal digits.
         package static let cutNameCharacterCount = 31
+        /// Drafts of schemas of a day, their members, and the members' names: senders choose all of them.
+        package static let draftCountMax = 1000
+        package static let draftMemberCountMax = 500
+        package static let draftNameByteCountMax = 255
     }
 
     /// What events have in common for revenue, items and groups.

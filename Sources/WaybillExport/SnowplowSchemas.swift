@@ -7,6 +7,9 @@ internal import WaybillSystem
 ///
 /// An event whose schema is not in the registry fails validation there, so an operator takes these, tightens them and
 /// adds them. A draft lists the members that were seen and their types. Adding the same part twice changes nothing.
+///
+/// Bounded, as senders choose names and members: of a part the first ``Limits/Snowplow/draftCountMax`` drafts, of a draft the
+/// first ``Limits/Snowplow/draftMemberCountMax`` members, those of an older draft before those of a part.
 package struct SnowplowSchemas {
     /// The types of JSON Schema, in their order in a draft.
     private static let typeNames: [StaticString] = [
@@ -66,18 +69,28 @@ package struct SnowplowSchemas {
         // Those are in the public registry.
         if path.hasPrefix("com.snowplowanalytics.") { return }
         var walk = tape.members(of: members)
-        if self.drafts[path] == nil { self.drafts[path] = [:] }
+        if self.drafts[path] == nil {
+            guard self.drafts.count < Limits.Snowplow.draftCountMax else { return }
+            self.drafts[path] = [:]
+        }
         while let (key, value) = walk.next(in: tape) {
             self.note(JSONText.string(tape.bytes(of: key)), Self.type(of: value, tape), at: path)
         }
     }
 
     private mutating func note(_ name: String, _ types: UInt8, at path: String) {
+        let count = self.drafts[path]?.count ?? 0
+        let isKnown = self.drafts[path]?[name] != nil
+        guard isKnown || count < Limits.Snowplow.draftMemberCountMax,
+            name.utf8.count <= Limits.Snowplow.draftNameByteCountMax
+        else { return }
         self.drafts[path, default: [:]][name, default: 0] |= types
     }
 
     /// Adds an older draft.
     package mutating func add(draft: [UInt8], at path: String) {
+        let found = self.drafts.updateValue([:], forKey: path) ?? [:]
+        defer { for (name, types) in found.sorted(by: { $0.key < $1.key }) { self.note(name, types, at: path) } }
         draft.withUnsafeBytes { bytes in
             var tape = JSONTape()
             guard tape.accepts(bytes), let properties = tape.firstValue(of: "properties", in: 0),

@@ -250,16 +250,38 @@ extension ExportProjection {
     private func writeSchemas(ofPart part: String) throws(FileSystemError) {
         var schemas = SnowplowSchemas()
         schemas.add(part: try self.files.contents(of: part) ?? [])
+        let folder = Path.join(Path.parent(of: part), "schemas")
+        // Counted once there is a new one.
+        var room: Int?
         for name in schemas.paths {
-            let target = Path.join(Path.parent(of: part), "schemas/\(name)")
+            let target = Path.join(folder, name)
             let old = try self.files.contents(of: target)
-            if let old { schemas.add(draft: old, at: name) }
+            if let old {
+                schemas.add(draft: old, at: name)
+            } else {
+                if room == nil { room = Limits.Snowplow.draftCountMax - (try self.schemaCount(in: folder)) }
+                guard let left = room, left > 0 else { continue }
+                room = left - 1
+            }
             let draft = schemas.draft(at: name)
             // The usual case: most parts add nothing new.
             if draft == old { continue }
             try self.files.createDirectories(Path.parent(of: target))
             try self.files.replace(target, with: draft)
         }
+    }
+
+    /// How many drafts a day has, `<vendor>/<name>/jsonschema/<version>`.
+    private func schemaCount(in folder: String) throws(FileSystemError) -> Int {
+        guard try self.files.status(at: folder) != nil else { return 0 }
+        var count = 0
+        for vendor in try self.files.list(folder) {
+            for name in try self.files.list(Path.join(folder, vendor)) {
+                let versions = Path.join(folder, "\(vendor)/\(name)/jsonschema")
+                if try self.files.status(at: versions) != nil { count += try self.files.list(versions).count }
+            }
+        }
+        return count
     }
 
     // MARK: Recovery

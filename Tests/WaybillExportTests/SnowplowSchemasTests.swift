@@ -68,4 +68,27 @@ import WaybillServerTestSupport
         schemas.add(part: self.part([line]))
         #expect(schemas.paths == ["\(vendor)/tap/jsonschema/1-0-0"])
     }
+
+    @Test func `a draft has so many members, and those that it has stay`() throws {
+        let long = String(repeating: "n", count: 256)
+        func line(_ names: some Sequence<String>, id: Int) -> String {
+            event(name: "tap", id: id, members: ",\"data\":{\(names.map { "\"\($0)\":1" }.joined(separator: ","))}")
+        }
+        let path = "com.example.shop/tap/jsonschema/1-0-0"
+        var first = SnowplowSchemas()
+        first.add(part: self.part([line((200..<700).map { "m\($0)" } + [long], id: 1)]))
+        let kept = first.draft(at: path)
+        #expect(kept.firstRange(of: Array("\"m699\"".utf8)) != nil)
+        #expect(kept.firstRange(of: Array(long.utf8)) == nil)
+        var second = SnowplowSchemas()
+        second.add(part: self.part([line((0..<400).map { "m\($0)" }, id: 2)]))
+        second.add(draft: kept, at: path)
+        #expect(second.draft(at: path) == kept)
+    }
+
+    @Test func `a part has so many drafts`() {
+        var schemas = SnowplowSchemas()
+        schemas.add(part: self.part((0..<1200).map { event(name: "tap\($0)", id: $0) }))
+        #expect(schemas.paths.count == 1000)
+    }
 }

@@ -49,6 +49,24 @@ import WaybillTestSupport
         try export.finishSealing()
     }
 
+    @Test func `a day has so many drafts of schemas`() throws {
+        let options = ExportOptions(provider: .snowplow)
+        let source = try Self.bench(before: 470, options)
+        let undisturbed = try source.copy()
+        try Self.finish(undisturbed, options)
+        let drafts = undisturbed.tree("exports").keys.filter { $0.contains("/schemas/") }.sorted()
+        let folder = try #require(drafts.first?.firstRange(of: "/schemas/").map { drafts[0][..<$0.upperBound] })
+        for (otherCount, ownCount) in [(998, 2), (999, 1), (1000, 0), (1200, 0)] {
+            let bench = try source.copy()
+            for number in 0..<otherCount {
+                bench.disk.place("/data/\(folder)other/n\(number / 3)/jsonschema/1-0-\(number % 3)", [0x0A])
+            }
+            try Self.finish(bench, options)
+            let own = bench.tree("exports").keys.filter { $0.hasPrefix("\(folder)com.example.shop/") }
+            #expect(own.count == ownCount, "beside \(otherCount)")
+        }
+    }
+
     /// Half of all events are of kind `user`, and profiles take 1000 of those.
     @Test(arguments: [
         (Destination.snowplow, 470), (.mixpanelProfiles, 1940), (.posthog, 960), (.journald, 20), (.flurry, 20),
