@@ -125,7 +125,8 @@ extension Pump where Hints: ~Copyable {
     /// for as long as no receiver was there.
     func lag(of key: StreamKey, _ position: StreamPosition, _ now: TailTime) -> Duration {
         if let since = self.lags.since(key) { return max(.zero, now.monotonic - since) }
-        let written = Duration.nanoseconds(now.wall.milliseconds * 1_000_000 - position.modified)
+        // A file may say any time.
+        let written = Duration.milliseconds(now.wall.milliseconds) - .nanoseconds(position.modified)
         let alone = self.unreadySince.map { now.monotonic - $0 } ?? .zero
         return max(.zero, written, alone)
     }

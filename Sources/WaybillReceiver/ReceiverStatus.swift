@@ -102,7 +102,7 @@ struct ReceiverStatus: Sendable {
         json.member("last_heard", now.milliseconds - connection.silence.nanoseconds / 1_000_000)
         json.member("lines", connection.lineCount)
         json.member("lines_per_second", connection.linesPerSecond(at: now))
-        json.member("clock_difference_ms", connection.clockDifference.map { Int($0.nanoseconds / 1_000_000) })
+        json.member("clock_difference_ms", connection.clockDifference.map { Int($0.milliseconds) })
     }
 }
 

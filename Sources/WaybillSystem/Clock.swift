@@ -74,10 +74,16 @@ package struct MonotonicTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// The whole duration in nanoseconds; durations beyond 292 years trap.
+    /// The whole duration in nanoseconds, or the limit that it exceeds, 292 years: a peer's clock may show any time.
     package var nanoseconds: Int64 {
         let (seconds, attoseconds) = self.components
-        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+        return seconds.saturatingProduct(1_000_000_000).saturatingSum(attoseconds / 1_000_000_000)
+    }
+
+    /// The whole duration in milliseconds, or the limit that it exceeds.
+    package var milliseconds: Int64 {
+        let (seconds, attoseconds) = self.components
+        return seconds.saturatingProduct(1000).saturatingSum(attoseconds / 1_000_000_000_000_000)
     }
 }
 

@@ -142,6 +142,20 @@ class ReceiverHealthTests(HealthTest):
             lines = health.shown(f"127.0.0.1:{self.port}")[1]
             self.assertTrue(any("odd" in line and "-2 h" in line for line in lines), lines)
 
+    def test_an_agents_clock_may_show_any_time(self):
+        """The latest and the earliest that HELLO has room for: all answers are given, and the command shows them."""
+        receiver = self.receiver()
+        latest = (1 << 53) - 1
+        with Peer(self.site.port) as late, Peer(self.site.port) as early:
+            self.assertTrue(late.hello("late", time=latest).startswith("READY "))
+            self.assertTrue(early.hello("early", time=0).startswith("READY "))
+            rows = {row["name"]: row for row in health.status(self.port)["agents"]}
+            now = int(time.time() * 1000)
+            self.assertAlmostEqual(rows["late"]["clock_difference_ms"], latest - now, delta=60_000)
+            self.assertAlmostEqual(rows["early"]["clock_difference_ms"], -now, delta=60_000)
+            self.assertEqual(health.shown(f"127.0.0.1:{self.port}")[0], 0)
+        self.assertEqual(receiver.stop(), 0)
+
     def test_projections_and_disk_are_measured(self):
         """Behind in bytes and seconds, refusals by reason and open parts of each projection; bytes of each part of the disk."""
         self.receiver(exports="csv,ga4")
