@@ -72,7 +72,8 @@ struct MergedStreams {
     private(set) var open: [StreamName: Stream] = [:]
     /// What receivers were told that others have, and is not there yet.
     private(set) var told: [StreamName: ToldRanges] = [:]
-    /// Where streams stood when their receiver joined the fleet: its own archive has what is before.
+    /// Where streams stood when their receiver joined the fleet, or when they got another owner: what is before is in the
+    /// receiver's own archive, or in the former owner's stream.
     private(set) var before: [StreamName: UInt64] = [:]
     private var whole: [Key: UInt64] = [:]
     /// Streams that changed since the last ``takeChanges(_:)``.
@@ -163,7 +164,13 @@ struct MergedStreams {
         self.changed.insert(name)
     }
 
-    /// A receiver that joins the fleet has a stream from an offset on.
+    /// Whether pieces have spoken of a range: as being there, as skipped, or, to this receiver, as being elsewhere.
+    func isHeard(_ range: Range<UInt64>, of name: StreamName, from receiver: String) -> Bool {
+        if !self.lacks(range, of: name) || self.open[name]?.skipped.isDisjoint(with: range) == false { return true }
+        return self.told[name]?.entries.contains { $0.receiver == receiver && $0.range.overlaps(range) } ?? false
+    }
+
+    /// A receiver has a stream from an offset on: what is before, its own archive has, or another owner's stream.
     mutating func join(_ name: StreamName, at offset: UInt64) {
         guard offset > self.before[name] ?? 0, self.standing(of: 0..<offset, in: name) != .present else { return }
         self.before[name] = offset

@@ -62,14 +62,18 @@ extension Merger {
     ) throws(FileSystemError) {
         var scanner = SegmentScanner(bytes: object, base: extent.base, files: self.files)
         var descriptions: [StreamNumber: StreamDescription] = [:]
+        // A segment's head restates what the chain's earlier pieces have.
+        var isInHead = extent.base == start && !self.isJoining
         while true {
             let position = scanner.position
             switch try scanner.next() {
             case .message(.open(let number, let description, _)): descriptions[number] = description
-            case .message(.mark): self.journal.beginGroup(at: scanner.receivedAt)
+            case .message(.mark):
+                isInHead = false
+                self.journal.beginGroup(at: scanner.receivedAt)
             case .message(.at(let number, let offset, _, _)):
-                guard self.isJoining, let description = descriptions[number] else { continue }
-                self.streams.join(description.name, at: offset.rawValue)
+                guard !isInHead, let description = descriptions[number] else { continue }
+                self.restate(description.name, at: offset.rawValue)
             case .message(.skip(let number, let range)):
                 guard position >= start, let description = descriptions[number] else { continue }
                 self.skip(range, of: description)
@@ -90,6 +94,13 @@ extension Merger {
                 guard isFound else { return }
             }
         }
+    }
+
+    /// Takes what a receiver says of a stream when it joins, and later of one that was at rest or has got another owner.
+    private mutating func restate(_ name: StreamName, at offset: UInt64) {
+        guard offset > 0 else { return }
+        guard self.isJoining || !self.streams.isHeard(0..<offset, of: name, from: self.teller) else { return }
+        self.streams.join(name, at: offset)
     }
 
     private mutating func skip(_ range: SkippedRange, of description: StreamDescription) {

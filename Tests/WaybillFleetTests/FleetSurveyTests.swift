@@ -308,6 +308,22 @@ extension MissingBytesTests {
 }
 
 extension MissingBytesTests {
+    @Test func `pieces have spoken of what is there, was skipped, or was said to be elsewhere`() throws {
+        let stream = try self.name("s1")
+        var streams = MergedStreams()
+        #expect(!streams.isHeard(0..<600, of: stream, from: "a"))
+        streams.tell(500..<700, of: stream, to: "b")
+        #expect(!streams.isHeard(0..<600, of: stream, from: "a") && streams.isHeard(0..<600, of: stream, from: "b"))
+        #expect(!streams.isHeard(0..<500, of: stream, from: "b"))
+        let isSkipped = streams.skip(400..<500, of: stream)
+        #expect(isSkipped)
+        #expect(streams.isHeard(0..<500, of: stream, from: "a") && !streams.isHeard(0..<400, of: stream, from: "a"))
+        streams.add(0..<10, to: stream)
+        #expect(streams.isHeard(0..<400, of: stream, from: "a"))
+    }
+}
+
+extension MissingBytesTests {
     @Test func `what agents say to be before the fleet is in the holder's archive, and not missing`() throws {
         let stream = try self.name("s1")
         var streams = MergedStreams()
