@@ -50,9 +50,7 @@ extension Message {
             self = .mark(
                 position: try fields.integer(), milliseconds: try fields.integer(), checksum: try fields.checksum())
         case "START": self = try fields.start()
-        case "RESTING":
-            self = .resting(
-                count: try fields.integer(), byteCount: try fields.integer(), checksum: try fields.checksum())
+        case "RESTING": self = try fields.resting()
         case "TAIL": self = .tail(try fields.stream(), try fields.base64())
         default: throw .unknownMessage
         }
@@ -181,6 +179,15 @@ private struct MessageFields {
             throw .badProof
         }
         return .start(ReceiverStart(id: id, position: position), incarnation)
+    }
+
+    mutating func resting() throws(WireError) -> Message {
+        let count = try self.integer()
+        // An earlier build named a table of other records, 96 bytes each. So its journal is read as before, and what was
+        // in that table is missing.
+        let isEarlier = !self.line.dropFirst(self.position).contains(0x20)
+        let byteCount = try isEarlier ? count * 96 : self.integer()
+        return .resting(count: count, byteCount: byteCount, checksum: try self.checksum())
     }
 
     mutating func base64() throws(WireError) -> [UInt8] {

@@ -39,6 +39,20 @@ import WaybillSystem
         for row in rows { #expect(Self.whole(row.line) == .success(row.message), "\(row.name)") }
     }
 
+    @Test func `what an earlier build said of streams at rest is read, so that the rest of its head is`() {
+        #expect(
+            Self.whole(Array("RESTING 3 0000002a".utf8)) == .success(.resting(count: 3, byteCount: 288, checksum: 42)))
+        #expect(
+            Self.whole(Array("RESTING 3 360 0000002a".utf8))
+                == .success(.resting(count: 3, byteCount: 360, checksum: 42)))
+        #expect(Self.whole(Array("RESTING 3".utf8)) == .failure(.fieldCount(expected: 3)))
+        #expect(Self.whole(Array("RESTING 3 360 ".utf8)) == .failure(.fieldCount(expected: 4)))
+        let most = "RESTING 9007199254740991 0000002a"
+        #expect(
+            Self.whole(Array(most.utf8))
+                == .success(.resting(count: 9_007_199_254_740_991, byteCount: 864_691_128_455_135_136, checksum: 42)))
+    }
+
     @Test func `the encoder gives the bytes of every good message`() throws {
         for row in try GoodLine.all() {
             #expect(String(decoding: row.message.encoded, as: UTF8.self) == row.encoded + "\n", "\(row.name)")
