@@ -200,9 +200,17 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             return nil
         }
         guard !standing.isSealed else { return standing }
+        if self.order.unwrittenCount >= self.awake.openCount { self.restAgain() }
         self.streams[description.name] = standing
         self.order.woke(description.name)
         return nil
+    }
+
+    /// Lets go of the streams that only woke: who opens all streams and writes none fills neither memory nor heads.
+    private mutating func restAgain() {
+        let names = self.order.restingAgain(except: self.staged.map(\.name))
+        for name in names { self.streams[name] = nil }
+        self.order.rest(names)
     }
 
     /// The durable standing of a stream, resting ones included.
@@ -420,7 +428,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var isSegmentDue: Bool {
         guard self.file != nil, let last = self.segments.last else { return true }
         if self.end.rawValue - last.rawValue >= self.segmentByteCountMax { return true }
-        return self.end > self.headEnd && self.streams.count - self.order.sealedCount > self.awake.openCountMax
+        let writtenCount = self.streams.count - self.order.sealedCount - self.order.unwrittenCount
+        return self.end > self.headEnd && writtenCount > self.awake.openCountMax
     }
 
     /// Deletes a segment whose creation failed, so that repeated attempts do not fill the disk.

@@ -47,6 +47,9 @@ struct RestOrder {
     /// How many sealed streams are awake.
     var sealedCount: Int { self.sealedOrder.count }
 
+    /// How many streams woke and were not written since.
+    var unwrittenCount: Int { self.unwritten.count }
+
     /// Whether the table lacks a stream, or has it as it was.
     func isUnrecorded(_ name: StreamName) -> Bool { !self.unwritten.contains(name) }
 
@@ -63,7 +66,12 @@ struct RestOrder {
         self.sealedOrder.append(name)
     }
 
-    /// Which streams come to rest now.
+    /// Which streams can rest at once, without a head that leaves them out: the table has them as they are.
+    func restingAgain(except staged: some Sequence<StreamName>) -> Set<StreamName> {
+        self.unwritten.subtracting(staged)
+    }
+
+    /// Which streams come to rest now; those that only woke do in any case, so that no head has them.
     ///
     /// - Parameter staged: those that the next group writes.
     func rested(
@@ -71,13 +79,16 @@ struct RestOrder {
         except staged: Set<StreamName>
     ) -> [StreamName] {
         let sealed = self.sealedOrder.prefix(max(0, self.sealedOrder.count - limits.sealedCount))
+        let again = self.restingAgain(except: staged)
+        let resting = Array(sealed) + again.sorted()
         let kept = isStarting ? limits.openCountAtStart : limits.openCount
-        guard streams.count - self.sealedOrder.count > kept else { return Array(sealed) }
-        let open = streams.filter { !$0.value.isSealed && !staged.contains($0.key) }.keys.sorted()
+        let openCount = streams.count - self.sealedOrder.count - again.count
+        guard openCount > kept else { return resting }
+        let open = streams.filter { !$0.value.isSealed && !staged.contains($0.key) && !again.contains($0.key) }.keys
             .map { (name: $0, change: self.changes[$0] ?? 0) }
             .sorted { ($0.change, $0.name) < ($1.change, $1.name) }
-        let staying = max(0, kept - (streams.count - self.sealedOrder.count - open.count))
-        return sealed + open.dropLast(staying).map(\.name)
+        let staying = max(0, kept - (openCount - open.count))
+        return resting + open.dropLast(staying).map(\.name)
     }
 
     /// These streams are at rest.

@@ -9,11 +9,11 @@ internal import WaybillSystem
 ///
 /// `key` is the first 128 bits of SHA-256 over principal, LF and id; `state` is `s` for a sealed stream and `o` for one that
 /// may go on; `offset` and `skipped` have 16 digits, `proved` three; `digest` is 32 times `-` without a proof; `tail` has the
-/// last bytes of a stream that may go on in base64, otherwise it is `-`. Spaces fill the record up to a multiple of 8
+/// last bytes of a stream that may go on in base64, otherwise it is `-`. Spaces fill the record up to a multiple of 40
 /// bytes.
 struct RestingRecord {
-    /// Where records can begin, and of what their length is a multiple.
-    static let alignment = 8
+    /// Where records can begin, and of what their length is a multiple: with offsets of 32 bits, a table of 80 GB has room.
+    static let alignment = 40
     /// The longest record: it has a tail of 512 bytes.
     static let byteCountMax = 800
     private static let keyByteCount = 32

@@ -173,22 +173,26 @@ struct RestingTable<Files: FileSystem>: ~Copyable {
         if let compacted = staged.compacted { file = compacted.file } else { file = try self.opened() }
         // Whatever fails from here on, the next call or the end closes it.
         self.staged = staged
-        var bytes: [UInt8] = []
-        for (standing, (hash, former)) in zip(standings, formers) {
-            let offset = staged.extent.byteCount + bytes.count
-            staged.records.append(
-                StagedRecord(hash: hash, offset: offset, former: staged.compacted == nil ? former : nil))
-            bytes += RestingRecord.text(of: standing)
-        }
         try self.files.truncate(file, to: staged.extent.byteCount)
-        try self.files.writeAll(file, bytes)
+        let isNew = staged.compacted != nil || staged.extent.byteCount == 0
+        var pending: [UInt8] = []
+        for (standing, (hash, former)) in zip(standings, formers) {
+            let bytes = RestingRecord.text(of: standing)
+            staged.records.append(
+                StagedRecord(
+                    hash: hash, offset: staged.extent.byteCount, former: staged.compacted == nil ? former : nil))
+            staged.extent.checksum = RestingRecord.checksum(continuing: staged.extent.checksum, bytes[...])
+            staged.extent.byteCount += bytes.count
+            pending += bytes
+            if pending.count >= Self.writtenByteCount {
+                try self.files.writeAll(file, pending)
+                pending.removeAll(keepingCapacity: true)
+            }
+        }
+        try self.files.writeAll(file, pending)
         try self.files.synchronize(file)
         // A head that names a file without a name would be worth nothing.
-        if staged.compacted != nil || staged.extent.byteCount == 0 {
-            try self.files.synchronizeDirectory(Path.parent(of: self.path))
-        }
-        staged.extent.checksum = RestingRecord.checksum(continuing: staged.extent.checksum, bytes[...])
-        staged.extent.byteCount += bytes.count
+        if isNew { try self.files.synchronizeDirectory(Path.parent(of: self.path)) }
         staged.extent.count = self.index.count + formers.count { $0.former == nil }
         self.staged = staged
         return staged.extent
@@ -197,6 +201,7 @@ struct RestingTable<Files: FileSystem>: ~Copyable {
     /// Copies the records that count, but for some, to a file of their own.
     ///
     /// - Parameter extent: becomes that of the file.
+    /// - Returns: `nil` if the present one was damaged since it was loaded: a copy would hide that from the next start.
     private func compacted(
         without replaced: Set<Int>, _ extent: inout RestingExtent
     ) throws(FileSystemError) -> (file: FileID, index: SlotIndex)? {
@@ -207,9 +212,12 @@ struct RestingTable<Files: FileSystem>: ~Copyable {
         try self.files.truncate(file, to: 0)
         var index = SlotIndex()
         var copied = RestingExtent()
+        var read = RestingExtent(count: self.extent.count)
         var pending: [UInt8] = []
         var records = RestingRecordReader(file: present, byteCount: self.extent.byteCount)
         while let (bytes, offset) = try records.next(self.files) {
+            read.byteCount += bytes.count
+            read.checksum = RestingRecord.checksum(continuing: read.checksum, bytes)
             let slot = offset / RestingRecord.alignment
             let hash = RestingRecord.hash(RestingRecord.key(in: bytes))
             guard !replaced.contains(slot), self.index.slot(hash, where: { $0 == slot }) != nil else { continue }
@@ -222,6 +230,7 @@ struct RestingTable<Files: FileSystem>: ~Copyable {
                 pending.removeAll(keepingCapacity: true)
             }
         }
+        guard read == self.extent else { return nil }
         try self.files.writeAll(file, pending)
         isDone = true
         extent = copied

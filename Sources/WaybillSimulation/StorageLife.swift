@@ -223,6 +223,7 @@ package struct StorageLife: ~Copyable {
 
     private mutating func stageBatch(in journal: inout Journal<FaultyFiles>) throws(FileSystemError) {
         let index = self.dice.int(0..<self.streams.count)
+        _ = try journal.wake(self.streams[index].description)
         let start = self.streams[index].bytes.count
         let batchLineCount = self.dice.int(1...5)
         for _ in 0..<batchLineCount {
@@ -274,8 +275,9 @@ package struct StorageLife: ~Copyable {
         }
         guard !files.isStopped else { return }
         for index in self.streams.indices {
-            let name = self.streams[index].description.name
-            self.streams[index].acknowledged = Int(journal.position(of: name).rawValue)
+            // A stream that came to rest is where it was.
+            let position = Int(journal.position(of: self.streams[index].description.name).rawValue)
+            self.streams[index].acknowledged = max(self.streams[index].acknowledged, position)
         }
         self.trace?.note("the journal has \(self.lineCount) lines and ends at \(journal.end)")
     }

@@ -98,6 +98,50 @@ import WaybillTestSupport
         #expect(bench.table(of: journal) == bench.standings)
     }
 
+    @Test func `who opens all streams and writes none fills neither memory nor heads`() throws {
+        let bench = try Self.bench(AwakeLimits(openCountAtStart: 2, openCount: 10, openCountMax: 20))
+        var journal = try bench.open()
+        try Self.write(1..<200, &journal, bench)
+        try Self.start(1, &journal, bench)
+        let (segments, table) = (journal.segments, bench.disk.bytes(of: Self.table))
+        for round in 0..<3 {
+            for stream in 1..<198 {
+                _ = try journal.wake(JournalBench.description(stream))
+                let name = JournalBench.description(stream).name
+                #expect(journal.position(of: name).rawValue == bench.standings[name]?.durable)
+                #expect(journal.streams.count <= 2 + 10 + round)
+            }
+            // What one of them gets goes on, whatever wakes before its group is written.
+            _ = try journal.wake(JournalBench.description(1 + round))
+            bench.stageBatch(1 + round, in: &journal)
+            for stream in 100..<150 { _ = try journal.wake(JournalBench.description(stream)) }
+            try bench.commit(&journal)
+        }
+        #expect(journal.segments == segments && bench.disk.bytes(of: Self.table) == table)
+        #expect(bench.table(of: journal) == bench.standings)
+        try Self.start(2, &journal, bench)
+        #expect(journal.streams.count == 2)
+        #expect(try Self.headByteCount(bench) < 3_000)
+        journal = try bench.recover()
+        #expect(bench.table(of: journal) == bench.standings)
+    }
+
+    @Test func `a table that was damaged while it was open is not made again, and the next start finds it`() throws {
+        let bench = try Self.bench(AwakeLimits(openCountAtStart: 0, remadeByteCountMin: 1_000))
+        var journal = try bench.open()
+        try Self.write(1..<20, &journal, bench)
+        try Self.start(0, &journal, bench)
+        try Self.write(1..<15, &journal, bench)
+        var bytes = try #require(bench.disk.bytes(of: Self.table))
+        // The end of a stream's record that counts after the others have newer ones.
+        bytes[bytes.count - 1] ^= 1
+        bench.disk.place(Self.table, bytes)
+        try Self.start(1, &journal, bench)
+        #expect(try #require(bench.disk.bytes(of: Self.table)).starts(with: bytes))
+        journal = try bench.open()
+        #expect(journal.recovery.isLossy && journal.recovery.damages.count == 1)
+    }
+
     @Test func `records that count no more leave the table`() throws {
         let bench = try Self.bench(AwakeLimits(openCountAtStart: 0, remadeByteCountMin: 20_000))
         var journal = try bench.open()
