@@ -32,8 +32,8 @@ extension JournalRecovery {
     /// The stream table of all segments together: of two positions of a stream the greater one counts, and a stream
     /// sealed in any is sealed.
     ///
-    /// Sealed streams beyond the limit go to `resting.table`, which is written again, oldest first, as far as the segments
-    /// know them. Memory: the table of one segment, and the streams that are open or were sealed last.
+    /// Streams beyond the limits go to `resting.table`, which is written again, as far as the segments know them. Memory: the
+    /// table of one segment, and the streams that stay awake.
     ///
     /// - Parameter found: what ``recover(directory:files:)`` returned; its history stays.
     fileprivate static func tableOfAll<Files: FileSystem>(
@@ -49,11 +49,11 @@ extension JournalRecovery {
             let limit = min(next, JournalPosition(segment.rawValue + byteCount))
             guard let scan = try self.scan(segment, upTo: limit, directory: directory, files: files) else { continue }
             var own = try scan.builder.table(of: path, on: nil, files: files)
-            try own.forget(restingIn: restingTable)
+            try own.join(restingIn: restingTable)
             own.resting = RestingExtent()
             own.fill(from: table)
             table = own
-            try table.rest(into: &restingTable, keeping: awake.sealedCount)
+            try table.rest(into: &restingTable, awake)
         }
         table.history = found.table.history
         table.resting = restingTable.extent
@@ -62,30 +62,42 @@ extension JournalRecovery {
 }
 
 extension StreamTable {
-    /// Removes the streams that a table of resting ones has.
-    fileprivate mutating func forget(
+    /// Takes over what a table of resting ones has of its streams, and removes those that are sealed there.
+    fileprivate mutating func join(
         restingIn restingTable: borrowing RestingTable<some FileSystem>
     ) throws(FileSystemError) {
         // Sorted: the same table is read in the same way each time.
-        for (name, standing) in self.streams.filter({ $0.value.isSealed }).sorted(by: { $0.key < $1.key }) {
-            guard try restingTable.standing(of: standing.description) != nil else { continue }
-            self.streams[name] = nil
-            self.unverified.remove(name)
+        for (name, standing) in self.streams.sorted(by: { $0.key < $1.key }) {
+            guard let resting = try restingTable.standing(of: standing.description) else { continue }
+            if resting.isSealed {
+                self.streams[name] = nil
+                self.unverified.remove(name)
+            } else {
+                var earlier = StreamTable()
+                earlier.streams[name] = resting
+                // The table has no descriptions: this one is as good as it was.
+                if self.unverified.contains(name) { earlier.unverified.insert(name) }
+                self.fill(from: earlier)
+            }
         }
     }
 
-    /// Moves the streams that were sealed first to the table of resting ones, and names each sealed stream once.
+    /// Moves the streams beyond the limits to the table of resting ones, and names each sealed stream once.
     fileprivate mutating func rest<Files: FileSystem>(
-        into restingTable: inout RestingTable<Files>, keeping countMax: Int
+        into restingTable: inout RestingTable<Files>, _ awake: AwakeLimits
     ) throws(FileSystemError) {
-        var seen: Set<StreamName> = []
         let streams = self.streams
-        self.sealedOrder = self.sealedOrder.filter { streams[$0]?.isSealed == true && seen.insert($0).inserted }
-        let rested = self.sealedOrder.prefix(max(0, self.sealedOrder.count - countMax))
-        guard !rested.isEmpty else { return }
+        let rested = RestOrder(self).rested(of: streams, awake, isStarting: false, except: [])
         _ = try restingTable.stage(rested.compactMap { streams[$0] })
         restingTable.commit()
-        for name in rested { self.streams[name] = nil }
-        self.sealedOrder.removeFirst(rested.count)
+        for name in rested {
+            self.streams[name] = nil
+            self.unverified.remove(name)
+        }
+        let awakeStreams = self.streams
+        var seen: Set<StreamName> = []
+        self.sealedOrder = self.sealedOrder.filter {
+            awakeStreams[$0]?.isSealed == true && seen.insert($0).inserted
+        }
     }
 }

@@ -206,6 +206,33 @@ import WaybillTestSupport
         #expect(try bench.recover().recovery.damages.isEmpty)
     }
 
+    @Test func `a journal that is read as a whole keeps few of them in memory`() throws {
+        let bench = try Self.bench(AwakeLimits(sealedCount: 1, openCountAtStart: 0, openCount: 3))
+        var journal = try bench.open()
+        // Each is written in two of the segments, and some are sealed in a later one.
+        for round in 0..<8 {
+            try Self.write(round * 5 + 1..<round * 5 + 11, &journal, bench)
+            if round > 3 {
+                let stream = round * 5 - 10
+                _ = try journal.wake(JournalBench.description(stream))
+                let length = journal.position(of: JournalBench.description(stream).name)
+                bench.stage(.seal(length: length), of: stream, in: &journal)
+                try bench.commit(&journal)
+            }
+            try Self.start(UInt64(round), &journal, bench)
+        }
+        try bench.disk.unlink(Self.table)
+        for number in 20..<22 as Range<UInt64> {
+            journal = try bench.open(tables: .all)
+            #expect(journal.streams.count <= 4)
+            #expect(bench.table(of: journal) == bench.standings)
+            try Self.start(number, &journal, bench)
+            #expect(bench.table(of: journal) == bench.standings)
+            journal = try bench.open()
+            #expect(journal.recovery.damages.isEmpty)
+        }
+    }
+
     @Test func `where the archive has more of one at rest, it goes on there`() throws {
         let bench = try Self.bench(AwakeLimits(openCountAtStart: 0))
         var journal = try bench.open()
