@@ -76,7 +76,7 @@ struct NameSet: ~Copyable {
 
 /// Where a name belongs in an open table: a hash with a secret of the process.
 ///
-/// Whoever sends events chooses their names, and a line has room for 50,000. With a hash that can be computed outside, all of
+/// Senders of events choose their names, and a line has room for 50,000. With a hash that can be computed outside, all of
 /// them could be given one place, and each would be compared with all before it.
 struct NameHash: Sendable {
     static let ofProcess = NameHash(seed: SystemRandom.seed())

@@ -60,7 +60,7 @@ package struct ShiftedLines<Files: FileSystem> {
         self.files = files
     }
 
-    /// The shifted lines of a batch; a batch at or before the last one begins anew.
+    /// The shifted lines of a batch; a batch at or before the last one begins again.
     package mutating func ranges(of batch: ProjectedBatch) throws(FileSystemError) -> ShiftedRanges {
         if self.position.map({ batch.position <= $0 }) ?? true || self.places.count > Self.placeCountMax {
             self.places = [:]

@@ -115,7 +115,8 @@ import WaybillSystem
         var tail = StreamTail()
         let below = reason == .truncated ? nil : Array(repeating: UInt8(ascii: "x"), count: 512)
         for round in 1...3 as ClosedRange<UInt64> {
-            let range = SkippedRange(offset: tail.end, byteCount: 600, reason: reason, tail: below)
+            let range = SkippedRange(
+                offset: tail.end, byteCount: 600, reason: reason, tail: below, holder: reason == .before ? "r-1" : nil)
             tail.skip(try #require(range))
             let proof = tail.proof(of: Sample.id("a"))
             #expect(proof.skippedByteCount == (reason == .elsewhere ? 0 : 600 * round))
