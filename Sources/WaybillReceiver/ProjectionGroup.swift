@@ -142,9 +142,10 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     /// Tells those who follow the archive up to where it has decided about days.
     private func tell(_ feed: JournalFeed) {
         guard !self.followsArchive else { return }
-        if self.need == .finished { return feed.endDecisions() }
         let positions = self.members.compactMap { $0.loop.decided }
         if positions.count == self.members.count, let decided = positions.min() { feed.decided(upTo: decided) }
+        // Behind its last checkpoint.
+        if self.need == .finished { feed.endDecisions() }
     }
 
     /// Projects what came, for the members at the position that ``need`` named.

@@ -114,9 +114,10 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Up to where a checkpoint has what was decided; `nil` while it does not work.
+    /// Up to where a checkpoint has what was decided: while it does not work, that is all of the last one; `nil` before
+    /// its first start.
     var decided: JournalPosition? {
-        guard case .next(let position, _) = self.need else { return nil }
+        guard case .next(let position, _) = self.need else { return self.retirement.position(of: self.name) }
         return self.projection.undecided ?? position
     }
 

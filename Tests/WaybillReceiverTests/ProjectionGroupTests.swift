@@ -26,6 +26,9 @@ private final class Notes {
     var recoveryCount = 0
     var checkpoint = JournalPosition(0)
     var cutOffSecond = 0
+    /// From which batch on it decides about days, counted from 0.
+    var firstDecision: Int?
+    var undecided: JournalPosition?
     /// The policies by which days were deleted, one for each time.
     var policies: [RetentionPolicy] = []
 
@@ -47,6 +50,7 @@ private struct NotingProjection: ~Copyable, Projection {
     var isSealing: Bool { false }
     var tally: ProjectionTally { ProjectionTally() }
     var report: String { "" }
+    var undecided: JournalPosition? { self.notes.undecided }
 
     mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.notes.recoveryCount += 1
@@ -64,6 +68,9 @@ private struct NotingProjection: ~Copyable, Projection {
         guard !self.notes.failures.contains(self.notes.attemptCount) else {
             throw FileSystemError("write", path: "part", errno: self.notes.errno)
         }
+        if let first = self.notes.firstDecision, self.notes.batches.count >= first, self.notes.undecided == nil {
+            self.notes.undecided = batch.position
+        }
         self.notes.batches.append(batch.position)
         if batch.parse != nil { self.notes.parsedCount += 1 }
     }
@@ -71,6 +78,7 @@ private struct NotingProjection: ~Copyable, Projection {
     mutating func checkpoint(at position: JournalPosition, sealing moment: SealMoment?) throws(FileSystemError) {
         guard !self.notes.isCheckpointRefused else { throw FileSystemError("fdatasync", path: "part", errno: 28) }
         self.notes.checkpoint = position
+        self.notes.undecided = nil
     }
 
     mutating func useCutOff(_ secondOfDay: Int) { self.notes.cutOffSecond = secondOfDay }
@@ -396,6 +404,30 @@ private struct GroupBench: ~Copyable {
         bench.group.giveUp()
         #expect(bench.group.need == .finished)
         #expect(bad.checkpoint == JournalPosition(0))
+    }
+
+    /// Exports that follow the archive get everything that its last checkpoint has, and nothing else.
+    @Test(arguments: [false, true])
+    func `what a close decides is handed out, and what the disk refuses is not`(isRefused: Bool) throws {
+        let notes = Notes("archive")
+        notes.firstDecision = 3
+        notes.isCheckpointRefused = isRefused
+        var bench = try GroupBench(notes)
+        let (feed, positions, last) = (bench.feed, bench.positions, bench.bench.end)
+        feed.close()
+        bench.group.run(on: feed)
+        #expect(notes.batches == positions)
+        #expect(notes.checkpoint == (isRefused ? JournalPosition(0) : last))
+        let passed = MonotonicTime(nanoseconds: 1)
+        guard case .behind(let end)? = feed.next(after: positions[0], until: passed, followsArchive: true) else {
+            Issue.record("nothing is handed out")
+            return
+        }
+        #expect(end == (isRefused ? positions[3] : last))
+        guard case .closed? = feed.next(after: end, until: passed, followsArchive: true) else {
+            Issue.record("an export waits for more")
+            return
+        }
     }
 
     @Test func `a stop that does not wait leaves all at their last checkpoints`() throws {
