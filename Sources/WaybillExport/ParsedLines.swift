@@ -1,6 +1,6 @@
 package import WaybillEvent
 internal import WaybillJSON
-internal import WaybillSystem
+package import WaybillSystem
 
 /// One of ``ParsedLines``, valid for as long as they are.
 package struct ParsedLine {
@@ -52,6 +52,8 @@ package struct ParsedLines: ~Copyable {
     private var base: UInt64 = 0
     /// Where the first line that is not included begins.
     package private(set) var end = 0
+    /// The earliest and the latest time of an event; `nil` without one.
+    package private(set) var times: ClosedRange<WallTime>?
 
     package init() {}
 
@@ -64,6 +66,7 @@ package struct ParsedLines: ~Copyable {
         self.lines.removeAll(keepingCapacity: true)
         self.entries.removeAll(keepingCapacity: self.entries.capacity <= 2 * Self.entryCountMax)
         self.slots.removeAll(keepingCapacity: true)
+        self.times = nil
         self.end = start
     }
 
@@ -83,10 +86,12 @@ package struct ParsedLines: ~Copyable {
             ? .quarantine(.poison)
             : self.event.load(UnsafeRawBufferPointer(rebasing: raw[range]), reader, at: offset)
         let parsed = self.event.parsed
-        if case .event = reading {
+        if case .event(let facts) = reading {
             let isFull = self.entries.count + parsed.entries.count > Self.entryCountMax
             if isFull, !self.lines.isEmpty { return false }
             self.entries.append(contentsOf: parsed.entries)
+            let times = self.times ?? facts.time...facts.time
+            self.times = min(times.lowerBound, facts.time)...max(times.upperBound, facts.time)
         }
         self.madeIDs.append(isUnread ? nil : self.event.madeID)
         self.slots.append(contentsOf: UnsafeBufferPointer(start: parsed.slots, count: EventField.allCases.count))

@@ -261,7 +261,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.arrive(at: batch.receivedAt)
         self.lines.read += batch.lineCount
         let reader = self.readers.reader(for: batch.description)
-        let shifted = try self.shifted.ranges(of: batch)
+        let shifted = try self.shifted.lines(of: batch)
         let refusedCount = self.sink.counts.refused
         let outcomes = self.sink.counts.outcomes
         var parsedEnd = 0

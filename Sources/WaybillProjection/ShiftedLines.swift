@@ -1,5 +1,6 @@
 internal import WaybillArchive
 internal import WaybillEvent
+internal import WaybillExport
 internal import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
@@ -59,6 +60,27 @@ package struct ShiftedLines<Files: FileSystem> {
         self.root = root
         self.files = files
     }
+
+    /// The shifted lines of a batch; the disk is not asked if all of its events are of the time of its receipt.
+    mutating func lines(of batch: ProjectedBatch) throws(FileSystemError) -> ShiftedRanges {
+        let isParsed = batch.parse.map { $0.lines.end >= batch.raw.count } ?? false
+        guard isParsed, Self.isUsual(batch.parse?.lines.times, batch.receivedAt) else {
+            return try self.ranges(of: batch)
+        }
+        return .none
+    }
+
+    /// Whether all times are of the day of receipt, the one before or the one after, in whatever zone.
+    private static func isUsual(_ times: ClosedRange<WallTime>?, _ receivedAt: WallTime) -> Bool {
+        guard let times else { return true }
+        let (first, last, received) = (
+            times.lowerBound.milliseconds, times.upperBound.milliseconds, receivedAt.milliseconds
+        )
+        return first >= received - self.usualMilliseconds && last <= received + self.usualMilliseconds
+    }
+
+    /// Less than any day has.
+    private static var usualMilliseconds: Int64 { 20 * 3_600_000 }
 
     /// The shifted lines of a batch; a batch at or before the last one begins again.
     package mutating func ranges(of batch: ProjectedBatch) throws(FileSystemError) -> ShiftedRanges {

@@ -104,6 +104,22 @@ import WaybillTestSupport
         #expect(folders.count == 6)
     }
 
+    @Test func `exports that share what was parsed have the same days`() throws {
+        let bench = try Self.bench()
+        try Self.archive(bench, days: 2)
+        var export = try ExportProjection.live(ExportOptions(provider: .csv), data: bench.data)
+        let start = try export.recover().position
+        var reader = BatchReader(journalDirectory: bench.data.journal, position: start, files: bench.disk)
+        let parse = SharedParse()
+        while var batch = try reader.next(upTo: bench.end) {
+            parse.parse(batch)
+            batch.parse = parse
+            try export.project(batch)
+        }
+        try export.checkpoint(at: bench.end)
+        #expect(Self.days(of: bench) == Self.expected)
+    }
+
     /// The quota is 2, then 50, then 1: what was decided stays, for an export that follows and for one that comes later.
     @Test func `what was decided holds whatever the quota is later`() throws {
         let bench = try Self.bench()
