@@ -65,6 +65,8 @@ struct GrantedDays {
     }
 
     static let keyPrefix = "granted:"
+    /// What is older was not received late: the clock of the newest one was wrong.
+    private static let lateDayCountMax: Int64 = 7
 
     private let quotas: PartitionQuotas
     private var day: Int64 = 0
@@ -101,8 +103,9 @@ struct GrantedDays {
         return self.quotas.dayCountMaxOfPrincipals[principal] ?? self.quotas.dayCountMax
     }
 
+    /// Batches of a fleet's receivers come in no order of their days: those of earlier ones count with the newest.
     private mutating func begin(_ day: Int64) {
-        guard day != self.day else { return }
+        guard !(self.day - Self.lateDayCountMax...self.day).contains(day) else { return }
         for (principal, folders) in self.grants {
             for folder in folders {
                 self.changes.updateValue(nil, forKey: Self.key(Grant(principal: principal, folder: folder)))

@@ -197,6 +197,30 @@ import WaybillTestSupport
             ])
     }
 
+    /// A merged journal has one receiver's batches of today before another's of yesterday.
+    @Test func `batches in no order of their days give nobody more days`() throws {
+        let bench = try ProjectionBench()
+        for (number, day) in [0, -1, 0, -7, 0].enumerated() {
+            let lines = (1...3).map { Self.line(number * 10 + $0, day: number * 3 + $0) }
+            try bench.write(
+                [(Self.description(1, "evil"), Array(lines.joined().utf8))],
+                at: ProjectionBench.noon + Int64(day) * 86_400_000)
+            try Self.archive(bench, days: 2)
+        }
+        try Self.export(bench)
+        #expect(
+            Self.days(of: bench).keys.sorted() == [
+                "2020-01-01", "2020-01-02", "2026-11-13", "2026-11-19", "2026-11-20",
+            ])
+        // A day long before: the clock that said the newest one was wrong.
+        try bench.write(
+            [(Self.description(1, "evil"), Array(Self.line(90, day: 30).utf8))],
+            at: ProjectionBench.noon - 8 * 86_400_000)
+        try Self.archive(bench, days: 2)
+        try Self.export(bench)
+        #expect(Self.days(of: bench)["2020-01-30"] == ["5a"])
+    }
+
     /// An archive that goes back to its checkpoint writes its last entries again, with other numbers.
     @Test func `a file that was cut and written again is read from its beginning`() throws {
         let bench = try Self.bench()
