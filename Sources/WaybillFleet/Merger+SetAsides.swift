@@ -46,13 +46,28 @@ package struct MergedSetAsides: Hashable, Sendable {
     }
 }
 
+/// How far a reader of a merged journal has read.
+package enum ReaderStanding: Hashable, Sendable {
+    /// There is none of this name.
+    case none
+    /// It has not started yet.
+    case unknown
+    case read(upTo: JournalPosition)
+}
+
 /// Requests that no round has named, as far as this process knows them.
 struct SetAsideLook: Sendable {
     /// When they are looked for again.
     var next: MonotonicTime?
     /// Whether the rounds behind this merger's last one were looked at.
     var isAhead = false
-    /// Numbers that this merger never names: its reader has read the line.
+    /// Whether the bucket had a request at the start that may still be named.
+    var isOpen = false
+    /// Those of them whose lines are merged and not read, until they are named.
+    var awaited: Set<Int> = []
+    /// Whether one waits until its reader has started.
+    var waitsForReader = false
+    /// Numbers that this merger never names: its reader has read the line, or they cannot be read.
     var left: Set<Int> = []
 }
 
@@ -61,28 +76,59 @@ extension Merger {
     /// Looks for requests that no round has named, as often as for chains.
     ///
     /// One whose line this merger has read is not named by it: a request for a line that ends no program stops no merger.
-    /// One that cannot be read is not named, and holds up no other.
+    /// One that cannot be read is not named, and holds up no other. One whose reader has not started yet waits.
     ///
     /// - Returns: the numbers that apply with the next round.
     mutating func newSetAsides(_ now: MonotonicTime) throws(MergeFailure) -> [Int] {
         if let next = self.setAsideLook.next, now < next { return [] }
         self.setAsideLook.next = now + self.setup.discoveryInterval
-        var numbers: [Int] = []
-        for number in 1...SetAsideRequest.countMax where numbers.count < MergeRound.setAsideCountMax {
+        let requests = try self.unnamedRequests()
+        // Somebody may have deleted one.
+        self.setAsideLook.awaited.formIntersection(requests.map(\.number))
+        let ready = requests.filter { self.setup.standing($0.reader) != .unknown }
+        self.setAsideLook.waitsForReader = ready.count < requests.count
+        if self.waitsForReader { self.setAsideLook.next = nil }
+        return ready.map(\.number)
+    }
+
+    /// Whether a request waits until its reader has started.
+    package var waitsForReader: Bool { self.setAsideLook.waitsForReader }
+
+    /// The first requests that no round has named, and whose lines this merger's reader has not read.
+    private mutating func unnamedRequests() throws(MergeFailure) -> [SetAsideRequest] {
+        var requests: [SetAsideRequest] = []
+        for number in 1...SetAsideRequest.countMax where requests.count < MergeRound.setAsideCountMax {
             guard !self.setAsides.has(number), !self.setAsideLook.left.contains(number) else { continue }
             switch try self.asking({ (store) throws(StoreError) in try SetAsideRequest.read(number, from: store) }) {
-            case .absent: return numbers
-            case .unreadable: break
+            case .absent: return requests
+            case .unreadable: self.setAsideLook.left.insert(number)
             case .request(let request):
-                let position = self.setup.readPosition(request.reader)
-                if let position, try self.hasRead(request, upTo: position) {
+                if case .read(let position) = self.setup.standing(request.reader),
+                    try self.hasRead(request, upTo: position)
+                {
                     self.setAsideLook.left.insert(number)
                 } else {
-                    numbers.append(number)
+                    requests.append(request)
                 }
             }
         }
-        return numbers
+        return requests
+    }
+
+    /// Whether a line that was asked for before the start is merged, not read, and in no round yet: reading it may end
+    /// the program before it is named.
+    package mutating func awaitsSetAside() throws(MergeFailure) -> Bool {
+        guard self.setAsideLook.isOpen else { return false }
+        // Nothing is read meanwhile, so they are not looked for again.
+        let awaited = self.setAsideLook.awaited.subtracting(self.setAsides.named).subtracting(self.setAsideLook.left)
+        self.setAsideLook.awaited = awaited
+        guard awaited.isEmpty else { return true }
+        let requests = try self.unnamedRequests()
+        self.setAsideLook.isOpen = !requests.isEmpty
+        let merged = requests.filter { !self.streams.lacks($0.offset..<($0.offset + 1), of: $0.stream) }
+        self.setAsideLook.awaited = Set(
+            merged.filter { self.setup.standing($0.reader) != .unknown }.map(\.number))
+        return !merged.isEmpty
     }
 
     /// Takes over what later rounds name, before anything reads a line that they concern.
@@ -99,6 +145,7 @@ extension Merger {
         self.setAsides.name(named, &lines)
         try self.commit(lines)
         self.setAsideLook.isAhead = true
+        self.setAsideLook.isOpen = true
     }
 
     /// The request that a round named.

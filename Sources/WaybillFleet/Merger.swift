@@ -43,8 +43,8 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         package var sealInterval = Duration.seconds(300)
         /// How often chains are looked for.
         package var discoveryInterval = Duration.seconds(10)
-        /// Up to where a reader has read the merged journal; `nil`: there is none of this name, or it is not known.
-        package var readPosition: @Sendable (_ reader: String) -> JournalPosition? = { _ in nil }
+        /// How far a reader has read the merged journal.
+        package var standing: @Sendable (_ reader: String) -> ReaderStanding = { _ in .none }
 
         package init(name: String, fleet: Incarnation, journalDirectory: String, statePath: String) {
             self.name = name

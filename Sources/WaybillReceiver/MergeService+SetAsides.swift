@@ -8,10 +8,14 @@ internal import WaybillProjection
 internal import WaybillSystem
 
 extension JournalRetirement {
-    /// Up to where a reader has read, by the name that a line has that is not read (``PoisonOffsets``).
-    func readPosition(of reader: String) -> JournalPosition? {
-        guard reader == PoisonOffsets.exports else { return self.position(of: reader) }
-        return self.names.subtracting([PoisonOffsets.archive]).compactMap { self.position(of: $0) }.min()
+    /// How far a reader has read, by the name that a line has that is not read (``PoisonOffsets``).
+    func standing(of reader: String) -> ReaderStanding {
+        let names =
+            reader == PoisonOffsets.exports
+            ? self.names.subtracting([PoisonOffsets.archive]) : self.names.intersection([reader])
+        let positions = names.compactMap { self.position(of: $0) }
+        guard positions.count == names.count else { return .unknown }
+        return positions.min().map { .read(upTo: $0) } ?? .none
     }
 }
 
@@ -20,11 +24,12 @@ extension MergeService {
     static func firstEnd(_ merger: inout Merger<POSIXFileSystem>) -> JournalPosition {
         do throws(MergeFailure) {
             try merger.lookAheadForSetAsides()
+            let isWaiting = try merger.awaitsSetAside()
+            guard merger.setAsides.pending.isEmpty, !isWaiting else { return JournalPosition(0) }
         } catch {
             // The merger's thread looks again, and says what is wrong with the bucket.
             return JournalPosition(0)
         }
-        guard merger.setAsides.pending.isEmpty else { return JournalPosition(0) }
         let stop = merger.erasures.pending.first?.position ?? merger.end
         return min(stop, merger.barriers.first?.position ?? merger.end)
     }
@@ -52,11 +57,12 @@ extension MergeFailure {
 extension ErasureTurns {
     /// Has no reader read what the log has named so far.
     ///
-    /// - Returns: whether something may be handed out: the projections have said where they are, or nothing is named.
+    /// - Returns: whether something may be handed out: the projections have said where they are, or nothing is named
+    ///   nor about to be.
     func setAside(_ merger: inout Merger<POSIXFileSystem>) throws(MergeFailure) -> Bool {
         try merger.lookAheadForSetAsides()
         let pending = merger.setAsides.pending
-        guard !pending.isEmpty else { return true }
+        guard !pending.isEmpty else { return try !merger.awaitsSetAside() }
         guard self.retirement.passedPosition != nil else { return false }
         var requests: [SetAsideRequest] = []
         for number in pending { requests.append(try merger.setAsideRequest(number)) }

@@ -155,7 +155,7 @@ package final class MergeService: Service {
         setup.patience = self.setup.sealPatience
         setup.sealInterval = self.setup.sealInterval
         if self.setup.isOnce { setup.discoveryInterval = .zero }
-        setup.readPosition = { [retirement = self.projections.retirement] in retirement.readPosition(of: $0) }
+        setup.standing = { [retirement = self.projections.retirement] in retirement.standing(of: $0) }
         return try Merger(setup, files: data.files, store: self.countedStore)
     }
 
@@ -189,7 +189,8 @@ package final class MergeService: Service {
                 switch step {
                 case .applied(let round, let tally): self.applied(round, tally)
                 case .idle:
-                    let isPending = !merger.erasures.pending.isEmpty || !merger.setAsides.pending.isEmpty
+                    let isPending =
+                        !merger.erasures.pending.isEmpty || !merger.setAsides.pending.isEmpty || merger.waitsForReader
                     if self.setup.isOnce, merger.barriers.isEmpty, !isPending { break }
                     self.wait(self.setup.pollInterval)
                     continue

@@ -54,7 +54,7 @@ final class FleetMerger {
         setup.placeCountMax = self.life.has(.mergeWithoutComparing) ? 0 : self.life.placeCountMax
         if self.life.has(.sealWithoutWaiting) { setup.patience = .zero }
         // One of them reads every line as soon as it is merged, and names none that is not to be read.
-        if self.label == "m0" { setup.readPosition = { _ in JournalPosition(.max) } }
+        if self.label == "m0" { setup.standing = { _ in .read(upTo: JournalPosition(.max)) } }
         if self.life.has(.forgetSetAsides) { self.forgetSetAsides() }
         do {
             try files.createDirectories(Self.journal)

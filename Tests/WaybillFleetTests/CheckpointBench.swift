@@ -113,7 +113,8 @@ final class CheckpointBench {
     }
 
     func merger(
-        _ name: String, _ files: FaultyFiles, readPosition: JournalPosition? = nil
+        _ name: String, _ files: FaultyFiles,
+        standing: @escaping @Sendable (String) -> ReaderStanding = { _ in .none }
     ) throws -> Merger<FaultyFiles> {
         var setup = Merger<FaultyFiles>.Setup(
             name: name, fleet: Self.fleet, journalDirectory: "/data/journal", statePath: "/data/state/merge.state")
@@ -121,7 +122,7 @@ final class CheckpointBench {
         setup.discoveryInterval = .zero
         setup.placeCountMax = 12
         setup.placeByteCountMax = 5_000
-        setup.readPosition = { _ in readPosition }
+        setup.standing = standing
         return try Merger(setup, files: files, store: self.store)
     }
 

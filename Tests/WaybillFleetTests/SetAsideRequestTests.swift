@@ -112,7 +112,7 @@ import WaybillTestSupport
         let bench = CheckpointBench()
         let disks = [try CheckpointBench.disk(), try CheckpointBench.disk()]
         try bench.receive(1)
-        var reader = try bench.merger("m1", disks[0], readPosition: JournalPosition(.max))
+        var reader = try bench.merger("m1", disks[0], standing: { _ in .read(upTo: JournalPosition(.max)) })
         try bench.merge(&reader, disks[0])
         _ = try Self.ask(1, 0, bench.store)
         let round = reader.round
@@ -124,7 +124,7 @@ import WaybillTestSupport
         try bench.merge(&reader, disks[0])
         #expect(reader.setAsides.named == [2])
 
-        var other = try bench.merger("m2", disks[1], readPosition: JournalPosition(0))
+        var other = try bench.merger("m2", disks[1], standing: { _ in .read(upTo: JournalPosition(0)) })
         try bench.merge(&other, disks[1])
         #expect(other.setAsides.named == [1, 2])
         try bench.merge(&reader, disks[0])
@@ -133,6 +133,44 @@ import WaybillTestSupport
         #expect(try reader.hasRead(request, upTo: reader.end))
         #expect(try !reader.hasRead(request, upTo: JournalPosition(0)))
         #expect(try !reader.hasRead(try reader.setAsideRequest(2), upTo: reader.end))
+    }
+
+    @Test func `a request waits for its reader's start, and its line for the round that names it`() throws {
+        let bench = CheckpointBench()
+        let files = try CheckpointBench.disk()
+        try bench.receive(1)
+        var merger = try bench.merger("m1", files)
+        try bench.merge(&merger, files)
+        let standing = Lock(ReaderStanding.unknown)
+        _ = try Self.ask(1, 0, bench.store)
+        // A damaged one, and one of a line that has not come, keep nobody waiting.
+        bench.store.place(SetAsideRequest.key(of: 2), Array("{}".utf8))
+        _ = try Self.ask(2, 0, reader: "csv", bench.store)
+
+        merger = try bench.merger("m1", files, standing: { _ in standing.withLock { $0 } })
+        try merger.lookAheadForSetAsides()
+        #expect(try merger.awaitsSetAside())
+        try bench.merge(&merger, files)
+        var waits = merger.waitsForReader
+        #expect(merger.setAsides.named == [] && waits)
+        standing.withLock { $0 = .read(upTo: JournalPosition(0)) }
+        #expect(try merger.awaitsSetAside())
+        try bench.merge(&merger, files)
+        #expect(merger.setAsides.named == [1, 3])
+        #expect(try !merger.awaitsSetAside())
+        waits = merger.waitsForReader
+        #expect(!waits)
+
+        // A reader that turns out to have read the line does not wait, and its merger does not name it.
+        _ = try Self.ask(1, 48, bench.store)
+        merger = try bench.merger("m1", files, standing: { _ in standing.withLock { $0 } })
+        standing.withLock { $0 = .unknown }
+        try merger.lookAheadForSetAsides()
+        #expect(try merger.awaitsSetAside())
+        standing.withLock { $0 = .read(upTo: JournalPosition(.max)) }
+        #expect(try !merger.awaitsSetAside())
+        try bench.merge(&merger, files)
+        #expect(merger.setAsides.named == [1, 3])
     }
 
     @Test func `a checkpoint whose archive has the line is passed over for one that has not`() throws {

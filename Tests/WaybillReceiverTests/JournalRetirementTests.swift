@@ -1,5 +1,6 @@
 import Logging
 import Testing
+import WaybillFleet
 import WaybillJournal
 import WaybillStore
 import WaybillSystem
@@ -18,6 +19,23 @@ struct JournalRetirementTests {
         #expect(retirement.dueStanding(now: self.time(1))?.passed == nil)
         retirement.checkpointed("archive", at: JournalPosition(400))
         #expect(retirement.dueStanding(now: self.time(20))?.passed == JournalPosition(400))
+    }
+
+    @Test func `a merger's readers are known once they have said where they stand`() {
+        let retirement = JournalRetirement(names: ["archive", "csv", "ga4"], retention: .zero)
+        #expect(
+            ["archive", "exports", "csv", "mixpanel"].map { retirement.standing(of: $0) } == [
+                .unknown, .unknown, .unknown, ReaderStanding.none,
+            ])
+        retirement.checkpointed("archive", at: JournalPosition(400))
+        retirement.checkpointed("csv", at: JournalPosition(900))
+        #expect(retirement.standing(of: "archive") == .read(upTo: JournalPosition(400)))
+        #expect(retirement.standing(of: "csv") == .read(upTo: JournalPosition(900)))
+        #expect(retirement.standing(of: "exports") == .unknown)
+        retirement.checkpointed("ga4", at: JournalPosition(700))
+        #expect(retirement.standing(of: "exports") == .read(upTo: JournalPosition(700)))
+        let alone = JournalRetirement(names: ["archive"], retention: .zero)
+        #expect(alone.standing(of: "exports") == .none)
     }
 
     @Test func `it is asked for every ten seconds at most`() {
