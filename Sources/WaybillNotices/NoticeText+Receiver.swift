@@ -121,7 +121,10 @@ extension NoticeText {
         .projectionFailed: NoticeText(
             "An archive or an export cannot write", of: ["projection", "code"],
             cause: "The disk refuses writes: it is full, read-only or broken. `code` and `cause` say which.",
-            effect: "Nothing is lost: what was acknowledged waits in the journal, and this projection is late.",
+            effect: """
+                Nothing is lost: what was acknowledged waits in the journal, and this projection is late; exports wait \
+                for the archive.
+                """,
             remedy: "Free space or lower retention:; the projection continues by itself."),
         .projectionHeld: NoticeText(
             "A projection waits for disk space", of: ["projection"],
@@ -208,7 +211,10 @@ extension NoticeText {
                 Reading the batch ended the program, and no line of it does so alone; or this is a merger, which never \
                 sets a line aside by itself.
                 """,
-            effect: "This reader goes no further. Others go on, and the journal keeps what it lacks.",
+            effect: """
+                This reader goes no further, and exports wait where the archive does. Others go on, and the journal \
+                keeps what it lacks.
+                """,
             remedy: """
                 Set the line at `offset` aside with `waybill set-aside`, for mergers with `--store`; or, after an upgrade that reads it, stop the \
                 program, delete `state/readers` in the data directory, and start it again.
