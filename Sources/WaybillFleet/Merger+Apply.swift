@@ -13,8 +13,9 @@ extension Merger {
             var chain = self.chains[piece.chain] ?? MergedChain(position: piece.position)
             // What the log says twice is there once.
             guard piece.position == chain.position, let extent = object.extent else { continue }
-            self.teller = piece.chain.receiver
-            self.isJoining = self.chains[piece.chain] == nil && piece.position.rawValue > 0
+            self.teller = Teller(
+                receiver: piece.chain.receiver,
+                isJoining: self.chains[piece.chain] == nil && piece.position.rawValue > 0)
             do throws(FileSystemError) {
                 try self.apply(object.bytes, extent, startingAt: piece.position, &work)
             } catch {
@@ -23,7 +24,7 @@ extension Merger {
             chain.position = extent.end
             if let mark = extent.lastMark { chain.lastMark = mark }
             self.chains[piece.chain] = chain
-            self.found[piece.chain] = nil
+            self.look.found[piece.chain] = nil
             MergeState.set(piece.chain, chain, &lines)
         }
         do throws(FileSystemError) {
@@ -63,7 +64,7 @@ extension Merger {
         var scanner = SegmentScanner(bytes: object, base: extent.base, files: self.files)
         var descriptions: [StreamNumber: StreamDescription] = [:]
         // A segment's head restates what the chain's earlier pieces have.
-        var isInHead = extent.base == start && !self.isJoining
+        var isInHead = extent.base == start && !self.teller.isJoining
         while true {
             let position = scanner.position
             switch try scanner.next() {
@@ -99,7 +100,8 @@ extension Merger {
     /// Takes what a receiver says of a stream when it joins, and later of one that was at rest or has got another owner.
     private mutating func restate(_ name: StreamName, at offset: UInt64) {
         guard offset > 0 else { return }
-        guard self.isJoining || !self.streams.isHeard(0..<offset, of: name, from: self.teller) else { return }
+        guard self.teller.isJoining || !self.streams.isHeard(0..<offset, of: name, from: self.teller.receiver)
+        else { return }
         self.streams.join(name, at: offset)
     }
 
@@ -107,7 +109,7 @@ extension Merger {
         // Others have these bytes: another piece, or an archive from before the fleet; or they are missing.
         let bytes = range.offset.rawValue..<range.end.rawValue
         guard !range.reason.isOfFleet else {
-            return self.streams.tell(bytes, of: description.name, to: self.teller, holder: range.holder)
+            return self.streams.tell(bytes, of: description.name, to: self.teller.receiver, holder: range.holder)
         }
         if self.streams.skip(bytes, of: description.name) {
             self.journal.add(.skip(range), of: description)

@@ -77,7 +77,7 @@ extension Merger {
         for piece in round.pieces { objects.append(try self.object(of: piece, in: round)) }
         let before = self.tally
         try self.apply(round, objects)
-        for piece in round.pieces { self.held[piece.key] = nil }
+        for piece in round.pieces { self.look.held[piece.key] = nil }
         return .applied(round, self.tally - before)
     }
 
@@ -94,7 +94,7 @@ extension Merger {
 
     /// A piece of the bucket, or `nil`.
     private func object(at key: String, startingAt start: JournalPosition) throws(MergeFailure) -> HeldPiece? {
-        if let held = self.held[key] { return held }
+        if let held = self.look.held[key] { return held }
         guard let bytes = try self.asking({ (store) throws(StoreError) in try store.read(key, nil) }) else {
             return nil
         }
@@ -115,7 +115,7 @@ extension Merger {
 
     /// Looks for chains that nobody has named.
     private mutating func discover(_ now: MonotonicTime) throws(MergeFailure) {
-        if let nextDiscovery, now < nextDiscovery, !self.chains.isEmpty { return }
+        if let next = self.look.next, now < next, !self.chains.isEmpty { return }
         var after: String?
         repeat {
             let page = try self.asking { (store) throws(StoreError) in
@@ -124,13 +124,14 @@ extension Merger {
             for folder in page.folders {
                 // Other folders are somebody else's.
                 guard let chain = ChainName(folder.dropFirst("journal/".utf8.count).dropLast()),
-                    self.chains[chain] == nil, self.found[chain] == nil, let first = try self.firstPosition(of: chain)
+                    self.chains[chain] == nil, self.look.found[chain] == nil,
+                    let first = try self.firstPosition(of: chain)
                 else { continue }
-                self.found[chain] = first
+                self.look.found[chain] = first
             }
             after = page.next
         } while after != nil
-        self.nextDiscovery = now + self.setup.discoveryInterval
+        self.look.next = now + self.setup.discoveryInterval
     }
 
     private func firstPosition(of chain: ChainName) throws(MergeFailure) -> JournalPosition? {
@@ -153,7 +154,7 @@ extension Merger {
     private mutating func candidates(_ now: MonotonicTime) throws(MergeFailure) -> [Candidate] {
         var candidates: [Candidate] = []
         var positions = self.chains.mapValues(\.position)
-        positions.merge(self.found) { merged, _ in merged }
+        positions.merge(self.look.found) { merged, _ in merged }
         var waiting = positions.keys.sorted()
         var byteCount = 0
         // The first one's turn changes, so that a round that is full is not always full of the same chains.
@@ -166,24 +167,24 @@ extension Merger {
                     let position = positions[chain]
                 else { return candidates }
                 let key = chain.key(of: position)
-                if let again = self.unreadable[key], now < again { continue }
+                if let again = self.look.unreadable[key], now < again { continue }
                 let found: HeldPiece?
                 do throws(MergeFailure) {
                     found = try self.object(at: key, startingAt: position)
                 } catch {
                     // No piece has so many bytes.
                     guard case .store(let cause) = error, cause.kind == .tooLarge else { throw error }
-                    self.unreadable[key] = now + .seconds(60)
+                    self.look.unreadable[key] = now + .seconds(60)
                     continue
                 }
                 guard let object = found else { continue }
                 guard let extent = object.extent else {
                     // Its chain waits until somebody puts the piece back; it is not read each second until then.
-                    self.unreadable[key] = now + .seconds(60)
+                    self.look.unreadable[key] = now + .seconds(60)
                     continue
                 }
-                self.unreadable[key] = nil
-                self.held[key] = object
+                self.look.unreadable[key] = nil
+                self.look.held[key] = object
                 byteCount += object.bytes.count
                 candidates.append(
                     Candidate(

@@ -73,19 +73,11 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     /// The lines that the log has named not to be read.
     package internal(set) var setAsides = MergedSetAsides()
     package internal(set) var tally = MergeTally()
-    /// Pieces that were read for a round that somebody else decided.
-    var held: [String: HeldPiece] = [:]
-    /// Chains that no round has named, with the first position that each has.
-    var found: [ChainName: JournalPosition] = [:]
-    var nextDiscovery: MonotonicTime?
-    /// Keys of pieces that were read and are none, each with when it is read again: their chains wait.
-    package internal(set) var unreadable: [String: MonotonicTime] = [:]
+    var look = PieceLook()
     /// Whether this merger may have created a round again that was deleted, and does not know it.
     var mayHaveRevived = true
-    /// The receiver whose piece is applied.
-    var teller = ""
-    /// Whether it is the first of a chain that begins with a journal that was there.
-    var isJoining = false
+    /// Whose piece is applied.
+    var teller = Teller()
     var nextErasureLook: MonotonicTime?
     var setAsideLook = SetAsideLook()
 
@@ -154,6 +146,9 @@ package struct Merger<Files: FileSystem>: ~Copyable {
             throw .disk(error)
         }
     }
+
+    /// Keys of pieces that were read and are none, each with when it is read again.
+    package var unreadable: [String: MonotonicTime] { self.look.unreadable }
 
     /// The position up to which the merged journal is durable.
     package var end: JournalPosition { self.journal.end }
@@ -306,6 +301,25 @@ package struct MergedChain: Hashable, Sendable {
     package init(position: JournalPosition) {
         self.position = position
     }
+}
+
+/// What a process knows of the bucket's pieces, beyond what rounds have named.
+struct PieceLook {
+    /// Pieces that were read for a round that somebody else decided.
+    var held: [String: HeldPiece] = [:]
+    /// Chains that no round has named, with the first position that each has.
+    var found: [ChainName: JournalPosition] = [:]
+    /// When chains are looked for again.
+    var next: MonotonicTime?
+    /// Keys of pieces that were read and are none, each with when it is read again: their chains wait.
+    var unreadable: [String: MonotonicTime] = [:]
+}
+
+/// The receiver whose piece is applied.
+struct Teller {
+    var receiver = ""
+    /// Whether the piece is the first of a chain that begins with a journal that was there.
+    var isJoining = false
 }
 
 /// A place in the merged journal where days may be sealed: everything before it is in, and nothing behind it.
