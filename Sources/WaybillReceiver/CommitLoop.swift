@@ -118,6 +118,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             case .staged, .alreadyHeld:
                 self.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, at: length, self.journal.proof(of: description.name)))
+                self.countBegun(description, at: length)
                 if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
                 self.telemetry.sealed(description, length: length, by: connection)
@@ -283,7 +284,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.group.settle(connection, number, result, end: range.end)
     }
 
-    /// Counts a stream that has got its first bytes.
+    /// Counts a stream that has got its first bytes, or was sealed without any: it is remembered as well.
     private mutating func countBegun(_ description: StreamDescription, at offset: StreamOffset) {
         guard offset == StreamOffset(0), let tenant = self.owners.tenant(of: description.name) else { return }
         self.streams.begun(by: tenant.account)
