@@ -16,7 +16,7 @@ extension Merger {
         // A clock that is ahead would seal days that are not over, and give up receivers that are heard.
         let now = self.store.earlierTime(now)
         try self.discover(monotonic)
-        let pieces = try self.candidates(monotonic)
+        let pieces = try self.readableCandidates(monotonic)
         let through = max(self.through, self.reachedTime(pieces, now))
         let erasures = try self.newErasures(monotonic)
         let setAsides = try self.newSetAsides(monotonic)
@@ -150,6 +150,15 @@ extension Merger {
         return nil
     }
 
+    /// The next pieces; where there are only such as the store does not give, its refusal is told.
+    ///
+    /// Who writes one chain can make its objects unreadable to others, by a key or a storage class of its own: others go on.
+    private mutating func readableCandidates(_ now: MonotonicTime) throws(MergeFailure) -> [Candidate] {
+        let candidates = try self.candidates(now)
+        if candidates.isEmpty, let refusal = self.look.refusal { throw .store(refusal.error) }
+        return candidates
+    }
+
     /// The next pieces of every chain, in turn, as many as fit into a round.
     private mutating func candidates(_ now: MonotonicTime) throws(MergeFailure) -> [Candidate] {
         var candidates: [Candidate] = []
@@ -172,11 +181,12 @@ extension Merger {
                 do throws(MergeFailure) {
                     found = try self.object(at: key, startingAt: position)
                 } catch {
-                    // No piece has so many bytes.
-                    guard case .store(let cause) = error, cause.kind == .tooLarge else { throw error }
+                    guard case .store(let cause) = error, cause.isOfObject else { throw error }
                     self.look.unreadable[key] = now + .seconds(60)
+                    if cause.kind != .tooLarge { self.look.refusal = (key, cause) }
                     continue
                 }
+                if self.look.refusal?.key == key { self.look.refusal = nil }
                 guard let object = found else { continue }
                 guard let extent = object.extent else {
                     // Its chain waits until somebody puts the piece back; it is not read each second until then.
@@ -211,6 +221,11 @@ extension Merger {
         let silent = WallTime(milliseconds: now.milliseconds - patience)
         return marks.values.filter { $0 > silent }.min().map { min($0, now) } ?? silent
     }
+}
+
+extension StoreError {
+    /// Whether it may concern one object alone: no piece has so many bytes, or the store does not give this one.
+    fileprivate var isOfObject: Bool { [.tooLarge, .forbidden, .refused].contains(self.kind) }
 }
 
 /// A piece that was read, with what is computed of it once.

@@ -313,6 +313,8 @@ struct PieceLook {
     var next: MonotonicTime?
     /// Keys of pieces that were read and are none, each with when it is read again: their chains wait.
     var unreadable: [String: MonotonicTime] = [:]
+    /// A piece that the store refused to give, until it was given or is gone.
+    var refusal: (key: String, error: StoreError)?
 }
 
 /// The receiver whose piece is applied.

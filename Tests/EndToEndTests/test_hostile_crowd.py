@@ -83,6 +83,18 @@ class QuotaTests(PrincipalsTest):
             self.assertGreater(limits['{limit="%s"}' % limit], 0, limit)
         self.assert_stored(receiver)
 
+    def test_streams_that_are_sealed_without_a_byte_are_bounded(self):
+        receiver = self.receiver(self.entry("web", "quotas: {streams: 2}"), self.entry("rival"))
+        peer, other = self.peer("web"), self.peer("rival")
+        # Ten times as many as may stay unsealed.
+        for number in range(1, 21):
+            self.assertEqual(peer.open(f"s{number}", number=number), f"AT {number} 0")
+            peer.send(f"SEAL {number} 0")
+            self.assertEqual(peer.line(), f"SEALED {number} 0")
+        self.assertRegex(peer.open("s21", number=21), "^NAK 21 0 retry-after this agent has begun as many streams today")
+        self.assertEqual(other.open("s21"), "AT 1 0")
+        self.assert_stored(receiver)
+
 
 class Device(threading.Thread):
     """An install of an app: connects, ships a segment in batches, seals it, and leaves."""

@@ -307,6 +307,29 @@ import WaybillTestSupport
         #expect(merger.unreadable.isEmpty)
     }
 
+    @Test(arguments: [StoreError.Kind.forbidden, .refused])
+    func `a piece that the store does not give holds up its own chain alone, and is told`(
+        kind: StoreError.Kind
+    ) throws {
+        let bench = CheckpointBench()
+        let files = try CheckpointBench.disk()
+        try bench.receive(0, by: "a")
+        try bench.receive(1, by: "b")
+        bench.store.setFaults { call in
+            call.verb == .read && call.key.hasPrefix("journal/a~") ? .refused(kind) : nil
+        }
+        var merger = try bench.merger("m1", files)
+        for _ in 0..<2 {
+            #expect(throws: MergeFailure.self) { try bench.merge(&merger, files) }
+            #expect(merger.chains.keys.map(\.receiver) == ["b"])
+        }
+        bench.store.setFaults(nil)
+        bench.now += 60_000
+        try bench.merge(&merger, files)
+        #expect(merger.chains.keys.map(\.receiver).sorted() == ["a", "b"])
+        #expect(merger.unreadable.isEmpty)
+    }
+
     @Test func `a state that is gone is put back, and the rest of the old directory is kept`() throws {
         let bench = CheckpointBench()
         let files = try CheckpointBench.disk()
