@@ -65,11 +65,11 @@ void waybill_place_use(waybill_place *place) {
     thread_place = place;
 }
 
-void *waybill_map_shared(const char *path, unsigned long byte_count) {
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+void *waybill_map_shared(const char *path, unsigned long byte_count, unsigned short permissions) {
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, permissions);
     if (file >= 0) {
-        // As the other files of a data directory, whatever the mask.
-        fchmod(file, 0640);
+        // As the other files there, whatever the mask.
+        fchmod(file, permissions);
     } else if (errno == EEXIST) {
         file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     }

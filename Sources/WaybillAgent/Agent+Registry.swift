@@ -12,7 +12,8 @@ extension Agent {
     func recordGuard(_ configuration: AgentConfiguration) -> RecordGuard {
         let path = Path.join(configuration.stateDirectory, "readers")
         // Without the file, an entry may end the agent at each start; that is no reason not to start.
-        return RecordGuard(ReadingPlaces(path: path) ?? ReadingPlaces(), reader: "registry")
+        let places = ReadingPlaces(path: path, permissions: .state) ?? ReadingPlaces()
+        return RecordGuard(places, reader: "registry")
     }
 
     func openRegistry(

@@ -40,9 +40,9 @@ package final class ReadingPlaces: @unchecked Sendable {
     /// Places in a file, which is created if it is missing; has the faults of the program marked from now on.
     ///
     /// Fails if the file cannot be used; `errno` says why.
-    package init?(path: String) {
+    package init?(path: String, permissions: FilePermissions = .data) {
         let byteCount = Self.countMax * MemoryLayout<waybill_place>.stride
-        guard let memory = waybill_map_shared(path, UInt(byteCount)) else { return nil }
+        guard let memory = waybill_map_shared(path, UInt(byteCount), permissions.file) else { return nil }
         self.memory = memory.bindMemory(to: waybill_place.self, capacity: Self.countMax)
         self.isMapped = true
         self.begin()

@@ -328,7 +328,7 @@ class QuarantineTests(ReloadTest):
         self.door.start()
         deleted = "waybill_ingest_deleted_quarantine_folders_total"
         until(lambda: self.door.metric(deleted) == [2], 30, "two days are deleted")
-        self.assertEqual(sorted(self.door.quarantine.iterdir()), sorted([folder(5), link]))
+        self.assertEqual(sorted(self.door.quarantine.glob("date=*")), sorted([folder(5), link]))
         self.assertEqual([path.name for path in outside.iterdir()], ["no-name.ndjson"])
         # The day that is open takes faulty events before and after.
         self.assertEqual(self.door.batch([{"type": "track"}])[1]["quarantined"], 1)

@@ -76,7 +76,7 @@ void waybill_place_use(waybill_place *place);
 void waybill_place_mark(waybill_place *place, int signal);
 
 /// Maps a file of this length, which is created if it is missing. Returns NULL with `errno` set if it cannot.
-void *waybill_map_shared(const char *path, unsigned long byte_count);
+void *waybill_map_shared(const char *path, unsigned long byte_count, unsigned short permissions);
 
 /// A lock for short sections: `os_unfair_lock` on Apple's systems, a mutex of POSIX on others.
 typedef struct waybill_lock waybill_lock;
