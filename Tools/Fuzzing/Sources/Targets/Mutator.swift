@@ -72,7 +72,7 @@ struct Mutator {
     private mutating func changePieces(of bytes: inout [UInt8]) {
         let piece = self.piece(of: bytes)
         let room = self.byteCountMax - bytes.count
-        switch self.number(below: 8) {
+        switch self.number(below: 9) {
         case 0, 1:
             let unit = self.one(of: self.shape.joints) + bytes[piece]
             guard !unit.isEmpty else { return }
@@ -94,6 +94,7 @@ struct Mutator {
             bytes.insert(contentsOf: run, at: self.number(below: 2) == 0 ? piece.lowerBound : piece.upperBound)
         case 5: bytes.replaceSubrange(piece, with: self.one(of: self.shape.words))
         case 6: bytes.insert(contentsOf: self.smallPieces(upTo: room), at: piece.upperBound)
+        case 7: bytes = self.smallPieces(upTo: self.byteCountMax)
         default:
             let other = Array(bytes[self.piece(of: bytes)])
             bytes.replaceSubrange(piece, with: other)
@@ -104,14 +105,18 @@ struct Mutator {
 
     /// As many pieces as bytes have room for, and then some inside each other that are never closed: where memory for pieces
     /// grows, and where their number is thought to follow from that of the bytes.
-    private mutating func smallPieces(upTo room: Int) -> [UInt8] {
-        guard let wrapper = self.shape.wrappers.randomElement(using: &self.generator) else { return [] }
-        let joint = self.one(of: self.shape.joints)
+    private mutating func smallPieces(upTo limit: Int) -> [UInt8] {
+        guard let joint = self.shape.joints.filter({ !$0.isEmpty }).min(by: { $0.count < $1.count }),
+            !self.shape.wrappers.isEmpty
+        else { return [] }
+        let around = (0..<self.number(below: 3)).flatMap { _ in self.one(of: self.shape.wrappers).opening }
+        let inside = self.one(of: self.shape.wrappers).opening
         let unit = joint + [UInt8(ascii: "0")]
-        let depth = self.count(upTo: min(64, room / (unit.count + wrapper.opening.count)))
-        let count = self.count(upTo: (room - depth * wrapper.opening.count) / unit.count)
-        return Array(repeating: unit, count: count).joined() + joint
-            + Array(repeating: wrapper.opening, count: depth).joined()
+        let room = max(0, limit - around.count)
+        let depth = self.count(upTo: min(64, room / (unit.count + inside.count)))
+        let count = self.count(upTo: (room - depth * inside.count) / unit.count)
+        return around + unit.suffix(1) + Array(repeating: unit, count: count).joined() + joint
+            + Array(repeating: inside, count: depth).joined()
     }
 
     /// One to four pieces that follow each other: `"a"`, `[1,{"b":2}]`, `word`, or `"a"`, `:` and `0`.
