@@ -95,7 +95,7 @@ extension Pump where Hints: ~Copyable {
             let position = self.tail.position(of: stream)
             standing.streamCount += 1
             guard position.byteCount > position.acked else { continue }
-            standing.pendingByteCount += position.byteCount - position.acked
+            standing.pendingByteCount = standing.pendingByteCount.saturatingSum(position.byteCount - position.acked)
             // Half a line may wait for ever.
             let isUnfinished = position.isDrained && position.cursor <= position.acked
             guard !isUnfinished else { continue }
@@ -120,7 +120,8 @@ extension Pump where Hints: ~Copyable {
         let mayHaveLeft = self.generation > 0
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)
-            self.summary.heldByteCount += max(0, position.byteCount - position.cursor)
+            self.summary.heldByteCount = self.summary.heldByteCount.saturatingSum(
+                max(0, position.byteCount - position.cursor))
             if self.configuration.countsLines, mayHaveLeft {
                 self.summary.remainingLineCount += LineLedger.lineCount(
                     of: position.path, from: position.acked, on: self.files)

@@ -102,6 +102,15 @@ extension Int64 {
     }
 }
 
+/// For lengths of files, of which a sparse one may have any.
+extension Int {
+    /// The sum, or the limit that it exceeds.
+    package func saturatingSum(_ other: Int) -> Int {
+        let (sum, overflow) = self.addingReportingOverflow(other)
+        return overflow ? (other < 0 ? .min : .max) : sum
+    }
+}
+
 /// The seam to the machine's clocks.
 package protocol SystemClock: Sendable {
     func wallTime() -> WallTime

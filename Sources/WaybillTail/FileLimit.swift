@@ -23,7 +23,7 @@ package struct FileLimit: Hashable, Sendable {
     /// - Parameter now: in milliseconds since 1970.
     func excess(of files: [AgedFile], now: Int64) -> [(file: AgedFile, reason: Reason)] {
         var excess: [(file: AgedFile, reason: Reason)] = []
-        var byteCount = files.reduce(0) { $0 + $1.byteCount }
+        var byteCount = files.byteCount
         for file in files.sorted(by: { ($0.time, $0.path) < ($1.time, $1.path) }) {
             if let ageMax, now.saturatingSum(-file.time) >= max(ageMax, file.ageMin).nanoseconds / 1_000_000 {
                 excess.append((file, .age))
@@ -32,7 +32,7 @@ package struct FileLimit: Hashable, Sendable {
             } else {
                 continue
             }
-            byteCount -= file.byteCount
+            byteCount = max(0, byteCount - file.byteCount)
         }
         return excess
     }
@@ -55,4 +55,9 @@ package struct KeptFiles: Hashable, Sendable {
     package internal(set) var quarantineByteCount = 0
 
     package init() {}
+}
+
+extension [AgedFile] {
+    /// The bytes of all of them, or the limit that they exceed: sparse files take no room.
+    var byteCount: Int { self.reduce(0) { $0.saturatingSum($1.byteCount) } }
 }

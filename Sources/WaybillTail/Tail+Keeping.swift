@@ -213,14 +213,14 @@ extension Tail {
         let limit = self.limits.keep ?? FileLimit(ageMax: .zero)
         var kept = KeptFiles()
         kept.segmentCount = files.count
-        kept.segmentByteCount = files.reduce(0) { $0 + $1.byteCount }
+        kept.segmentByteCount = files.byteCount
         for (file, reason) in limit.excess(of: files, now: now.wall.milliseconds) {
             do throws(FileSystemError) {
                 guard let folder = try self.openSpool(of: file.path) else { continue }
                 defer { self.files.close(folder) }
                 try self.files.unlink(Path.name(of: file.path), in: folder)
                 kept.segmentCount -= 1
-                kept.segmentByteCount -= file.byteCount
+                kept.segmentByteCount = max(0, kept.segmentByteCount - file.byteCount)
                 self.notices.append(.keptSegmentDeleted(path: file.path, byteCount: file.byteCount, reason))
             } catch {
                 self.complain(file.path, .unreadable(path: file.path, error))
@@ -243,11 +243,11 @@ extension Tail {
         } catch {
             self.complain(error.path, .unreadable(path: error.path, error))
         }
-        var byteCount = files.reduce(0) { $0 + $1.byteCount }
+        var byteCount = files.byteCount
         for (file, reason) in self.limits.quarantine.excess(of: files, now: now.wall.milliseconds) {
             do throws(FileSystemError) {
                 try self.files.unlink(file.path)
-                byteCount -= file.byteCount
+                byteCount = max(0, byteCount - file.byteCount)
                 self.notices.append(.quarantineDeleted(path: file.path, byteCount: file.byteCount, reason))
             } catch {
                 self.complain(file.path, .unreadable(path: file.path, error))

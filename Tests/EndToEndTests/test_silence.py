@@ -1,11 +1,15 @@
 """Nothing is set aside in silence: what the logs, the metrics, the summary and the exit code say about it."""
 
+import contextlib
 import gzip
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import unittest
 import urllib.request
+from pathlib import Path
 
 from harness import binary, free_port, run, until
 from test_agent import FOREIGN, AgentTest
@@ -220,6 +224,21 @@ class EndlessLineTests(SilenceTest):
         self.assertLessEqual(len(told), 6)
         self.assertEqual(told[-1]["kept_bytes"], 128 << 20)
         self.assertEqual(agent.stop(), 0)
+
+    def test_lengths_that_no_disk_has_end_no_agent(self):
+        """Sparse files take no room, and the sum of two lengths may be more than a number holds."""
+        folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+        self.addCleanup(shutil.rmtree, folder)
+        for name in ("a.json", "b.json"):
+            (folder / name).write_bytes(b"".join(nginx(1)))
+            with contextlib.suppress(OSError):  # Few file systems have such lengths.
+                os.truncate(folder / name, (1 << 63) - 1)
+        self.receiver.kill()
+        agent = self.site.agent("--glob", f"{folder}/*.json", *FOREIGN)
+        # An agent without a receiver says how much waits.
+        agent.until_logged("waiting_bytes", 60)
+        self.assertTrue(agent.is_running)
+        agent.stop()
 
 
 if __name__ == "__main__":

@@ -16,4 +16,9 @@ import WaybillSystem
         #expect(duration.nanoseconds == nanoseconds)
         #expect(duration.milliseconds == milliseconds)
     }
+
+    @Test func `a sum of lengths is a number, or the limit that it exceeds`() {
+        #expect(Int.max.saturatingSum(1) == .max && Int.min.saturatingSum(-1) == .min)
+        #expect(Int.max.saturatingSum(-1) == .max - 1 && 2.saturatingSum(3) == 5)
+    }
 }

@@ -257,4 +257,12 @@ struct TailKeepTests {
         #expect(plan(FileLimit(byteCountMax: 250)) == ["f1 bytes", "f2 bytes", "f3 bytes"])
         #expect(plan(FileLimit(ageMax: .seconds(9), byteCountMax: 350)) == ["f1 age", "f2 bytes"])
     }
+
+    @Test func `sparse files of any length are planned for as others`() {
+        let files = (1...4).map { AgedFile(path: "f\($0)", byteCount: .max - 10, time: Int64($0)) }
+        #expect(files.byteCount == .max)
+        let excess = FileLimit(byteCountMax: 1000).excess(of: files, now: 10)
+        #expect(excess.map(\.file.path).first == "f1")
+        #expect(FileLimit(ageMax: .zero).excess(of: files, now: 10).count == 4)
+    }
 }
