@@ -150,12 +150,12 @@ extension Merger {
         return nil
     }
 
-    /// The next pieces; where there are only such as the store does not give, its refusal is told.
+    /// The next pieces; if the store gives none of any chain, its refusal is told.
     ///
-    /// Who writes one chain can make its objects unreadable to others, by a key or a storage class of its own: others go on.
+    /// Who writes one chain can make its objects unreadable to others, by a key or a storage class of its own.
     private mutating func readableCandidates(_ now: MonotonicTime) throws(MergeFailure) -> [Candidate] {
         let candidates = try self.candidates(now)
-        if candidates.isEmpty, let refusal = self.look.refusal { throw .store(refusal.error) }
+        if candidates.isEmpty, let refusal = self.look.refusal { throw .store(refusal) }
         return candidates
     }
 
@@ -166,6 +166,8 @@ extension Merger {
         positions.merge(self.look.found) { merged, _ in merged }
         var waiting = positions.keys.sorted()
         var byteCount = 0
+        // Whether the store has answered for a chain: what it refuses of another one is no lack of rights.
+        var isGiven = false
         // The first one's turn changes, so that a round that is full is not always full of the same chains.
         let first = waiting.isEmpty ? 0 : self.round % waiting.count
         waiting = Array(waiting[first...] + waiting[..<first])
@@ -183,10 +185,10 @@ extension Merger {
                 } catch {
                     guard case .store(let cause) = error, cause.isOfObject else { throw error }
                     self.look.unreadable[key] = now + .seconds(60)
-                    if cause.kind != .tooLarge { self.look.refusal = (key, cause) }
+                    if cause.kind != .tooLarge, !isGiven { self.look.refusal = cause }
                     continue
                 }
-                if self.look.refusal?.key == key { self.look.refusal = nil }
+                (isGiven, self.look.refusal) = (true, nil)
                 guard let object = found else { continue }
                 guard let extent = object.extent else {
                     // Its chain waits until somebody puts the piece back; it is not read each second until then.

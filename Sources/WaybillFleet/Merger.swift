@@ -313,8 +313,8 @@ struct PieceLook {
     var next: MonotonicTime?
     /// Keys of pieces that were read and are none, each with when it is read again: their chains wait.
     var unreadable: [String: MonotonicTime] = [:]
-    /// A piece that the store refused to give, until it was given or is gone.
-    var refusal: (key: String, error: StoreError)?
+    /// Why the store gave none of the pieces that were asked for; `nil` once it has answered for one.
+    var refusal: StoreError?
 }
 
 /// The receiver whose piece is applied.

@@ -308,20 +308,29 @@ import WaybillTestSupport
     }
 
     @Test(arguments: [StoreError.Kind.forbidden, .refused])
-    func `a piece that the store does not give holds up its own chain alone, and is told`(
+    func `a piece that the store does not give holds up its own chain alone, and lacking rights are told`(
         kind: StoreError.Kind
     ) throws {
         let bench = CheckpointBench()
         let files = try CheckpointBench.disk()
         try bench.receive(0, by: "a")
         try bench.receive(1, by: "b")
-        bench.store.setFaults { call in
-            call.verb == .read && call.key.hasPrefix("journal/a~") ? .refused(kind) : nil
-        }
         var merger = try bench.merger("m1", files)
+        func refuse(_ prefix: String) {
+            bench.store.setFaults { call in
+                call.verb == .read && call.key.hasPrefix(prefix) ? .refused(kind) : nil
+            }
+        }
+        refuse("journal/")
         for _ in 0..<2 {
             #expect(throws: MergeFailure.self) { try bench.merge(&merger, files) }
+        }
+        refuse("journal/a~")
+        bench.now += 60_000
+        for _ in 0..<2 {
+            try bench.merge(&merger, files)
             #expect(merger.chains.keys.map(\.receiver) == ["b"])
+            #expect(merger.unreadable.count == 1)
         }
         bench.store.setFaults(nil)
         bench.now += 60_000
