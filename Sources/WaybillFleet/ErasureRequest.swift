@@ -13,7 +13,7 @@ package import WaybillSystem
 /// the digests of all mergers' records (`erasures.md`); the first request brings it, and each later one repeats it.
 ///
 /// - SeeAlso: `Protocol/formats/fleet.md`, section 6.
-package struct ErasureRequest: Hashable, Sendable {
+package struct ErasureRequest: NumberedRequest {
     /// Which member of a line has the id.
     package enum Kind: String, Hashable, Sendable {
         case user, anon
@@ -35,7 +35,6 @@ package struct ErasureRequest: Hashable, Sendable {
     package let key: [UInt8]
 
     package static var prefix: String { "erasures/" }
-    private static var byteCountMax: Int { 64 << 10 }
 
     package init(number: Int, _ kind: Kind, _ person: Person, time: WallTime, key: [UInt8]) {
         precondition(key.count == 32, "a key of \(key.count) bytes")
@@ -44,11 +43,6 @@ package struct ErasureRequest: Hashable, Sendable {
         self.person = person
         self.time = time
         self.key = key
-    }
-
-    package static func key(of number: Int) -> String {
-        let digits = String(number)
-        return self.prefix + String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".json"
     }
 
     package var encoded: [UInt8] {
@@ -84,18 +78,6 @@ package struct ErasureRequest: Hashable, Sendable {
             return nil
         }
         self.init(number: number, kind, person, time: WallTime(milliseconds: Int64(time)), key: key)
-    }
-
-    /// What the bucket has under a number.
-    package enum Found: Hashable, Sendable {
-        case absent
-        case request(ErasureRequest)
-        case unreadable
-    }
-
-    package static func read(_ number: Int, from store: any ObjectStore) throws(StoreError) -> Found {
-        guard let bytes = try store.read(Self.key(of: number), 0..<Self.byteCountMax) else { return .absent }
-        return ErasureRequest(bytes, number: number).map { .request($0) } ?? .unreadable
     }
 
     /// Every request, in order.

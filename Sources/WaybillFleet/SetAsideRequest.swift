@@ -12,7 +12,7 @@ package import WaybillSystem
 /// A round names the numbers that apply (``MergeRound``), so that every merger has the same lines in its archive.
 ///
 /// - SeeAlso: `Protocol/formats/fleet.md`, section 10.
-package struct SetAsideRequest: Hashable, Sendable {
+package struct SetAsideRequest: NumberedRequest {
     package let number: Int
     /// Who does not read the line.
     package let reader: String
@@ -30,7 +30,6 @@ package struct SetAsideRequest: Hashable, Sendable {
     package static var prefix: String { "merge/s00/set-aside/" }
     /// So many lines are a fault of the program, which its operator must see.
     package static var countMax: Int { 10_000 }
-    private static var byteCountMax: Int { 64 << 10 }
 
     package init(
         number: Int, reader: String, stream: StreamName, offset: UInt64, version: String, time: WallTime
@@ -41,11 +40,6 @@ package struct SetAsideRequest: Hashable, Sendable {
         self.offset = offset
         self.version = version
         self.time = time
-    }
-
-    package static func key(of number: Int) -> String {
-        let digits = String(number)
-        return self.prefix + String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".json"
     }
 
     package var encoded: [UInt8] {
@@ -71,18 +65,6 @@ package struct SetAsideRequest: Hashable, Sendable {
         self.init(
             number: number, reader: reader, stream: StreamName(principal: principal, id: id), offset: UInt64(offset),
             version: version, time: WallTime(milliseconds: Int64(time)))
-    }
-
-    /// What the bucket has under a number.
-    package enum Found: Hashable, Sendable {
-        case absent
-        case request(SetAsideRequest)
-        case unreadable
-    }
-
-    package static func read(_ number: Int, from store: any ObjectStore) throws(StoreError) -> Found {
-        guard let bytes = try store.read(Self.key(of: number), 0..<Self.byteCountMax) else { return .absent }
-        return SetAsideRequest(bytes, number: number).map { .request($0) } ?? .unreadable
     }
 
     private func isSame(_ other: SetAsideRequest) -> Bool {

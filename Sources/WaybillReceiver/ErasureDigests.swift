@@ -53,7 +53,7 @@ package struct ErasureDigests<Files: FileSystem> {
         return count
     }
 
-    private func request(_ number: Int) throws(UploadFailure) -> ErasureRequest.Found {
+    private func request(_ number: Int) throws(UploadFailure) -> FoundRequest<ErasureRequest> {
         try self.asking { (store) throws(StoreError) in try ErasureRequest.read(number, from: store) }
     }
 
