@@ -176,13 +176,14 @@ private struct ReferenceReader {
                 }
             default:
                 // A whole sequence at once, so that broken ones beside an escape do not join up.
+                let start = text.count
                 text.append(byte)
                 if byte >= 0x80 {
                     while let more = self.next, more >= 0x80 {
                         text.append(more)
                         self.position += 1
                     }
-                    if String(validating: text, as: UTF8.self) == nil { return nil }
+                    if String(validating: text[start...], as: UTF8.self) == nil { return nil }
                 }
             }
         }
