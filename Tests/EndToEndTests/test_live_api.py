@@ -509,6 +509,8 @@ class OutcomeTests(LiveTest):
         """For every provider the record, or the reason with its field, is what `waybill transform` makes of the line."""
         lines = [event(number, **members) for number, members in enumerate(self.LINES)]
         self.ship(lines)
+        exports = self.site.data / "exports"
+        until(lambda: {path.name for path in exports.glob("*")} >= set(PROVIDERS), 60, "every export has begun")
         live = self.live()
         rows = live.get("/api/events")["rows"][::-1]
         self.assertEqual(len(rows), len(lines))
