@@ -39,9 +39,11 @@ struct FuzzTarget: Sendable {
         FuzzTarget("names", 600, .lines, NameFuzz.run),
         FuzzTarget("archive-index", 1500, .messages, ArchiveIndexFuzz.run),
         FuzzTarget("time-zone", 3000, .decisions, TimeZoneFuzz.run),
-        FuzzTarget("glob", 100, .decisions, GlobFuzz.run),
+        // The matcher that judges tries everything.
+        FuzzTarget("glob", 100, .decisions, GlobFuzz.run, costs: CostBound(steps: 10_000_000_000)),
         FuzzTarget("export", 2500, .lines, ExportFuzz.run),
-        FuzzTarget("export-files", 300, .decisions, ExportFilesFuzz.run),
+        // A journal and its exports are made for each input.
+        FuzzTarget("export-files", 300, .decisions, ExportFilesFuzz.run, costs: CostBound(steps: 100_000_000)),
         FuzzTarget("export-texts", 1000, .json, ExportTextsFuzz.run),
         FuzzTarget("manifest", 1500, .json, ManifestFuzz.run),
         FuzzTarget("store-answer", 2000, .xml, StoreAnswerFuzz.run),
