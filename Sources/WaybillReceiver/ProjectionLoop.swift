@@ -481,7 +481,7 @@ private struct PendingCheckpoint {
 
     /// Exports wait for this one.
     mutating func hasten(now: MonotonicTime) {
-        let soon = now + .seconds(1)
+        let soon = now + .milliseconds(100)
         self.deadline = min(self.deadline ?? soon, soon)
     }
 

@@ -303,6 +303,8 @@ package struct Replayer<Files: FileSystem>: Sendable {
                     try self.files.synchronizeDirectory(Path.parent(of: path))
                 }
                 try self.files.removeTree(Path.join(target.root, work))
+                // What was moved out of it does not come back under its old name, once the unit is recorded.
+                try self.files.synchronizeDirectory(Path.parent(of: Path.join(target.root, work)))
             }
             return counts
         }

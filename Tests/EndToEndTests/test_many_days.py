@@ -82,7 +82,7 @@ class ManyDaysTests(PrincipalsTest):
         begun = time.monotonic()
         until(lambda: any(good.encode() in line for line in archived(self.site.data)), 60, "the archive has the good event")
         behind = time.monotonic()
-        until(lambda: all(exported_ids(self.site.data, provider)[good] for provider in EXPORTS), 60,
+        until(lambda: all(exported_ids(self.site.data, provider)[good.encode()] for provider in EXPORTS), 60,
               "the exports have the good event")
         print(f"days: archived after {behind - begun:.2f} s, in {len(EXPORTS)} exports {time.monotonic() - behind:.2f} s later")
         self.assertEqual(receiver.stop(), 0)
