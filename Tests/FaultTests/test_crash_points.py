@@ -25,14 +25,14 @@ from scale import SEED, THOROUGH
 # The kinds of files and folders; the first that fits names a path, and hardly any other fits it too.
 DAY, PART = "date=??????????", "part-?????.[cn]*"
 RECEIVER_KINDS = (
-    "*/data/state/lock", "*/data/state/readers", "*/data/state/archive.state*", "*/data/state/export-*",
+    "*/data/state/lock", "*/data/state/readers*", "*/data/state/archive.state*", "*/data/state/export-*",
     "*/data/journal/*.journal", "*/data/journal/*", "*/data/journal", "*/data/archive/*.ndjson", "*/data/archive/*.sources",
     "*/data/quarantine/*.ndjson", "*/data/quarantine/*.sources", "*/data/exports/*/dead/*.ndjson",
     "*/data/exports/*.ids", "*/data/exports/*.manifest.json*", f"*/data/exports/*/{DAY}/{PART}", "*/data/archive*",
     "*/data/quarantine*", "*/data/exports*", "*/data/state", "*/data", "*/waybill-test-????????")
 APP_KINDS = ("*/spool/install.json*", "*/spool/session.json*", "*/spool/install.lock", "*/spool/*.ndjson*", "*/spool")
 AGENT_KINDS = (
-    "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/deleted.log",
+    "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/deleted.log", "*/agent*/readers",
     "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
     "*/agent-*[0-9]", "*/waybill-test-????????")
 REPLAY_KINDS = (

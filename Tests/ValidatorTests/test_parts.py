@@ -98,8 +98,12 @@ class PartTests(SiteTest):
                         problems, types = snowplow.check_draft(draft.read_bytes(), path)
                         self.assertEqual(problems, [], draft)
                         self.drafts[manifest.parent][path] = types
-                    self.assertTrue(
-                        snowplow.fits(members, self.drafts[manifest.parent][path]), f"{draft}: {record[:300]}")
+                    types = self.drafts[manifest.parent][path]
+                    # A draft has at most 500 members, with names of at most 255 bytes.
+                    drafted = {
+                        name: value for name, value in members.items()
+                        if len(name.encode()) <= 255 and (name in types or len(types) < 500)}
+                    self.assertTrue(snowplow.fits(drafted, types), f"{draft}: {record[:300]}")
                     checked += 1
         return checked
 
