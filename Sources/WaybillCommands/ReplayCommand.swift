@@ -106,12 +106,6 @@ struct ReplayCommand: ParsableCommand {
         }
     }
 
-    /// Where it says what it reads; in memory alone if it changes no file.
-    private var places: ReadingPlaces {
-        if self.dryRun || self.diff { return ReadingPlaces() }
-        return LoneReader.places(of: "replay", in: DataDirectory(root: self.data, files: self.files))
-    }
-
     func run() throws {
         StopSignals.listen()
         let request = try self.request()
@@ -126,7 +120,6 @@ struct ReplayCommand: ParsableCommand {
             let replayer = try Replayer(
                 dataDirectory: self.data, files: self.files, request: request,
                 openFileCountMax: ProcessLimits.projectionFileCount(ofOpenFiles: 16_384, needed: 2_048),
-                places: self.places,
                 version: packageVersion)
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }

@@ -307,6 +307,8 @@ extension ProjectionGroup where Output: ~Copyable {
     /// The thread's body: returns once the feed is closed and everything is checkpointed, or cannot be.
     mutating func run(on feed: JournalFeed) {
         while true {
+            // Also before the first wait: exports may be behind an archive that has nothing to do.
+            self.tell(feed)
             switch self.need {
             case .next(let place, let deadline):
                 let next = feed.next(
@@ -315,9 +317,8 @@ extension ProjectionGroup where Output: ~Copyable {
                 self.take(next, isCaughtUp: next != nil || !feed.hasMore(after: place))
             case .recover(let at):
                 if self.hasFailed, feed.waitForClose(until: at) { self.giveUp() } else { self.recover(dueBy: at) }
-            case .finished: return self.tell(feed)
+            case .finished: return
             }
-            self.tell(feed)
         }
     }
 }
