@@ -476,7 +476,7 @@ class OrderTests(CrashTest):
             def work(environment):
                 result = run(*arguments, env=environment)
                 self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertEqual(self.unsynced(work)[2], [], arguments)
+            self.assertEqual([path for path in self.unsynced(work)[2] if "/readers" not in path], [], arguments)
 
 
 if __name__ == "__main__":
