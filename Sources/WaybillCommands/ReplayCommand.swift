@@ -120,7 +120,7 @@ struct ReplayCommand: ParsableCommand {
             let replayer = try Replayer(
                 dataDirectory: self.data, files: self.files, request: request,
                 openFileCountMax: ProcessLimits.projectionFileCount(ofOpenFiles: 16_384, needed: 2_048),
-                version: packageVersion)
+                version: packageVersion, placesIn: { LoneReader.places(of: Replayer<POSIXFileSystem>.program, in: $0) })
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }
                 return
@@ -223,7 +223,7 @@ extension Replay.Failure {
         case .zone, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
         case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
-            .damagedParts, .leftOut:
+            .damagedParts, .leftOut, .leavesOutMore:
             .badInput
         case .data(.unusable), .disk: .files
         case .interrupted: .interrupted

@@ -98,8 +98,9 @@ package final class LiveServer: Sendable {
             let files = POSIXFileSystem(.data, dataDirectory: configuration.data)
             let data = DataDirectory(root: configuration.data, files: files)
             let lone = LoneReader(
-                of: "live", for: "live", in: data, places: LoneReader.places(of: "live", in: data),
-                version: configuration.version, tell: configuration.tell)
+                of: "live", in: data, memory: LoneReader.Memory(of: "live", in: data, for: "live"),
+                places: LoneReader.places(of: "live", in: data), version: configuration.version,
+                tell: configuration.tell)
             let state = LiveState(data: data, exports: configuration.exports, mask: configuration.mask, lone: lone)
             var worker = LiveWorker(state: state, inbox: inbox, client: client, clock: POSIXClock())
             worker.run(configuration.manager)

@@ -1,4 +1,5 @@
 package import WaybillArchive
+internal import WaybillExport
 package import WaybillProtocol
 package import WaybillSystem
 
@@ -6,6 +7,8 @@ package import WaybillSystem
 ///
 ///     state/readers.<program>           where its readers are (``ReadingPlaces``)
 ///     state/readers.<program>.lines     the lines that it does not read (``PoisonedLines``), for itself alone
+///
+/// A replay in place decides for the exports of the data directory, so it adds lines to the receiver's.
 ///
 ///     lines ─▶ read ── fault ──▶ next start: each line alone ── fault ──▶ next start: that line is left out, the rest goes on
 ///
@@ -15,25 +18,44 @@ package final class LoneReader<Files: FileSystem> {
     /// The lines that are not read: the receiver's, and the program's own.
     package private(set) var poison: PoisonedLines?
 
+    /// Where a program remembers what it does not read, and for whom (``PoisonOffsets``).
+    package struct Memory: Sendable {
+        package let data: DataDirectory<Files>
+        fileprivate let file: String
+        fileprivate let reader: String
+
+        /// For a reader of the program alone.
+        package init(of program: String, in data: DataDirectory<Files>, for reader: String) {
+            self.data = data
+            self.file = LoneReader.linesPath(program)
+            self.reader = reader
+        }
+
+        /// For all exports of a data directory, as a receiver decides.
+        package init(exportsOf data: DataDirectory<Files>) {
+            self.data = data
+            self.file = PoisonedLines.file
+            self.reader = PoisonOffsets.exports
+        }
+    }
+
     private let place: ReadingPlace
-    private let program: String
-    /// Who the program's own lines are left out for (``PoisonOffsets``).
-    private let reader: String
     private let data: DataDirectory<Files>
+    private let memory: Memory
     private let version: String
     private let tell: (String) -> Void
 
     /// - Parameters:
     ///   - number: of this reader among the program's.
-    ///   - reader: for whom the program's own lines are left out.
+    ///   - data: where a receiver's lines are.
+    ///   - memory: where the program's own lines are.
     ///   - tell: hears what an operator should know.
     package init(
-        of program: String, number: Int = 0, for reader: String, in data: DataDirectory<Files>, places: ReadingPlaces,
+        of program: String, number: Int = 0, in data: DataDirectory<Files>, memory: Memory, places: ReadingPlaces,
         version: String, tell: @escaping (String) -> Void = { _ in }
     ) {
-        self.program = program
-        self.reader = reader
         self.data = data
+        self.memory = memory
         self.version = version
         self.tell = tell
         self.place = places.place(of: "\(program)-\(number)")
@@ -42,12 +64,24 @@ package final class LoneReader<Files: FileSystem> {
     /// Reads which lines are not read: before the first read, and when the receiver may have another one.
     @discardableResult
     package func reload() throws(FileSystemError) -> PoisonedLines? {
-        let own = try PoisonedLines.read(in: self.data, file: Self.linesPath(self.program))
-        self.poison = try PoisonedLines.read(in: self.data).adding(own?.lines ?? [])
+        self.poison = try PoisonedLines.read(in: self.data)
+        if self.memory.file != PoisonedLines.file {
+            let own = try PoisonedLines.read(in: self.memory.data, file: self.memory.file)
+            self.poison = self.poison.adding(own?.lines ?? [])
+        }
         return self.poison
     }
 
     private static func placesPath(_ program: String) -> String { "state/readers.\(program)" }
+
+    /// Deletes the places of a program that came to its end.
+    package static func removePlaces(of program: String, in memory: DataDirectory<Files>) throws(FileSystemError) {
+        let path = Path.join(memory.root, Self.placesPath(program))
+        guard try memory.files.status(at: path) != nil else { return }
+        try memory.files.unlink(path)
+        try memory.files.synchronizeDirectory(Path.parent(of: path))
+    }
+
     private static func linesPath(_ program: String) -> String { Self.placesPath(program) + ".lines" }
 
     /// Reads adjacent lines of a stream: all of them at once, or each alone if they ended the program.
@@ -93,13 +127,13 @@ package final class LoneReader<Files: FileSystem> {
         }
         guard let offset = finding.poisonOffset else { return nil }
         let line = PoisonedLine(
-            reader: self.reader, stream: stream, offset: UInt64(offset), byteCount: 0, signal: finding.signal,
+            reader: self.memory.reader, stream: stream, offset: UInt64(offset), byteCount: 0, signal: finding.signal,
             version: self.version, at: .unknown)
         self.tell(
             "the line at \(offset) of stream \(stream) ended the program twice (signal \(finding.signal)) and is left out; "
                 + "send it with the version to the maintainers (SECURITY.md)")
         do throws(FileSystemError) {
-            _ = try PoisonedLines.add(line, in: self.data, file: Self.linesPath(self.program))
+            _ = try PoisonedLines.add(line, in: self.memory.data, file: self.memory.file)
         } catch {
             self.tell("\(error): the line is left out until the program ends")
         }
@@ -109,9 +143,9 @@ package final class LoneReader<Files: FileSystem> {
 }
 
 extension LoneReader where Files == POSIXFileSystem {
-    /// The places of a program that runs on a real disk; in memory alone where it cannot write.
-    package static func places(of program: String, in data: DataDirectory<Files>) -> ReadingPlaces {
-        ReadingPlaces(path: Path.join(data.root, Self.placesPath(program))) ?? ReadingPlaces()
+    /// The places of a program that runs on a real disk; for as long as it runs where it cannot write.
+    package static func places(of program: String, in memory: DataDirectory<Files>) -> ReadingPlaces {
+        ReadingPlaces(path: Path.join(memory.root, Self.placesPath(program))) ?? ReadingPlaces()
     }
 }
 

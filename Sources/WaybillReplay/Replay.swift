@@ -178,6 +178,8 @@ package enum Replay {
         case partOfDay
         case journalInPlace
         case interrupted(done: Int, of: Int)
+        /// Lines are left out from now on, as told, so that what was planned before is no longer right.
+        case leavesOutMore([String])
         case tooMany(what: String, limit: Int)
         case tooManyToCompare(String, limit: Int)
         case noPrevious(String)
@@ -211,6 +213,7 @@ package enum Replay {
                     + "write elsewhere with --output DIR"
             case .interrupted(let done, let total):
                 "interrupted with \(done) of \(total) partitions made; run the same command again to continue"
+            case .leavesOutMore(let told): told.joined(separator: "; ")
             case .tooMany(let what, let limit):
                 "the range has more than \(limit) \(what), the limit for memory; "
                     + "replay fewer days at once"

@@ -154,14 +154,16 @@ struct ReplayedLines: ~Copyable {
     ) {
         let source = reader.source
         guard case .event(let facts) = line.reading else {
-            if line.isRefusedUnread { return self.refuse(line, source, receivedAt) }
+            if line.isRefusedUnread {
+                self.facts.add(receivedAt)
+                return self.refuse(line, source, receivedAt)
+            }
             if line.reading != .quarantine(.erased) { self.facts.strayLineCount += 1 }
             return
         }
         let isShifted = isShifted || self.isFar(facts.time)
-        let time = (isShifted ? receivedAt : facts.time).milliseconds
-        self.facts.times =
-            min(self.facts.times?.lowerBound ?? time, time)...max(self.facts.times?.upperBound ?? time, time)
+        self.facts.add(isShifted ? receivedAt : facts.time)
+        if line.poison != nil { self.facts.add(receivedAt) }
         if let environment, facts.env != environment {
             self.facts.strayLineCount += 1
             return

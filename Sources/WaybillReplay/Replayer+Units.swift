@@ -23,10 +23,12 @@ extension Replayer {
         var report = Replay.Report()
         var failure: FileSystemError?
         var isInterrupted = false
+        /// Whether a line is left out that the plan does not know.
+        var leavesOutMore = false
         var workerCount = 0
         let ledger: ReplayLedger<Files>?
 
-        var isOver: Bool { self.failure != nil || self.isInterrupted }
+        var isOver: Bool { self.failure != nil || self.isInterrupted || self.leavesOutMore }
     }
 
     /// Makes the units of a plan that are not in the ledger, in as many threads as requested.
@@ -75,12 +77,15 @@ extension Replayer {
             }
             for worker in workers { worker.join() }
         }
-        let result = shared.update { board in (board.report, board.failure, board.isInterrupted, board.progress) }
-        if let failure = result.1 { throw .disk(failure) }
-        if result.2 { throw .interrupted(done: result.3.unitCount, of: result.3.totalUnitCount) }
+        let result = shared.update { $0 }
+        if let failure = result.failure { throw .disk(failure) }
+        if result.isInterrupted {
+            throw .interrupted(done: result.progress.unitCount, of: result.progress.totalUnitCount)
+        }
+        if result.leavesOutMore { throw .leavesOutMore(result.report.unread) }
         self.places.forget()
-        observer.progressed(result.3)
-        return result.0
+        observer.progressed(result.progress)
+        return result.report
     }
 
     private static func add(_ outcome: ReplayLedger<Files>.Outcome, to report: inout Replay.Report) {
@@ -170,7 +175,7 @@ extension Replayer {
                 if facts.map({ known in
                     known.times.map { times in wanted.contains { $0.overlaps(times) } } ?? false
                 }) ?? true {
-                    facts = try self.feed(part, index, &feed, lone) { progressed(self.advance(board, by: $0)) }
+                    facts = try self.feed(part, index, &feed, lone, board) { progressed(self.advance(board, by: $0)) }
                 } else {
                     progressed(self.advance(board, by: part.byteCount))
                 }
@@ -199,7 +204,7 @@ extension Replayer {
         /// - Returns: `nil` if it was interrupted.
         private func feed(
             _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, _ lone: LoneReader<Files>,
-            progressed: (Int) -> Void
+            _ board: Monitor<Board>, progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
             feed.beginPart(overflowOf: part.bundle == PartitionPath.overflowBundle ? part.day : nil)
             var isInterrupted = false
@@ -209,11 +214,17 @@ extension Replayer {
             let byteCount = try part.visitRuns(in: self.replayer.data) { run, bytes throws(FileSystemError) in
                 if let last, !run.continues(last) { try feed.finishBatch() }
                 last = run
-                lone.read(bytes, of: run, in: part, use: { feed.use($0) }) { lines, offset, start in
-                    feed.take(
-                        lines, of: run.description, from: offset, at: LinePosition(part: index, offset: start),
-                        receivedAt: run.receivedAt, shifted: run.shiftedAt == nil ? .none : .all)
-                }
+                lone.read(
+                    bytes, of: run, in: part,
+                    use: { poison in
+                        feed.use(poison)
+                        board.update { $0.leavesOutMore = true }
+                    },
+                    { lines, offset, start in
+                        feed.take(
+                            lines, of: run.description, from: offset, at: LinePosition(part: index, offset: start),
+                            receivedAt: run.receivedAt, shifted: run.shiftedAt == nil ? .none : .all)
+                    })
                 unreported += bytes.count
                 if unreported >= 1 << 20 {
                     progressed(unreported)
@@ -237,6 +248,7 @@ extension Replayer {
 
     /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
+        var leavesOutMore = false
         let lone = self.loneReader(0, observer.noticed)
         var surveyor = LineSurveyor(
             request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
@@ -254,7 +266,9 @@ extension Replayer {
         var open = self.request
         open.range.to = nil
         open.bundles = []
-        let fromRange = ReplayPlan(index: plan.index, request: open).allParts
+        let fromRange = try Replay.onDisk { () throws(FileSystemError) in
+            try ReplayPlan(index: plan.index, request: open, poison: nil, zones: []).allParts
+        }
         for pass in passes {
             var failure: Replay.Failure?
             for index in pass == .properties ? fromRange : inRange {
@@ -262,12 +276,17 @@ extension Replayer {
                 do throws(FileSystemError) {
                     _ = try part.visitRuns(in: self.data) { run, bytes throws(FileSystemError) in
                         do throws(Replay.Failure) {
-                            try lone.read(bytes, of: run, in: part, use: { surveyor.use($0) }) {
-                                lines, offset, start throws(Replay.Failure) in
-                                try surveyor.take(
-                                    lines, of: run.description, from: offset,
-                                    at: LinePosition(part: index, offset: start), in: pass)
-                            }
+                            try lone.read(
+                                bytes, of: run, in: part,
+                                use: { poison in
+                                    surveyor.use(poison)
+                                    leavesOutMore = true
+                                },
+                                { lines, offset, start throws(Replay.Failure) in
+                                    try surveyor.take(
+                                        lines, of: run.description, from: offset,
+                                        at: LinePosition(part: index, offset: start), in: pass)
+                                })
                             if observer.isStopped() { throw .interrupted(done: 0, of: plan.units.count) }
                         } catch {
                             failure = error
@@ -281,6 +300,7 @@ extension Replayer {
             }
             surveyor.finishPass()
         }
+        if leavesOutMore { throw .leavesOutMore([]) }
         return surveyor.survey
     }
 }

@@ -1,4 +1,4 @@
-internal import WaybillArchive
+package import WaybillArchive
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJournal
@@ -12,22 +12,26 @@ package struct Replayer<Files: FileSystem>: Sendable {
     let request: Replay.Request
     let options: [ExportOptions]
     let files: Files
-    /// Where its readers are.
-    let places: ReadingPlaces
-    let version: String
+    /// Where its readers are; those in memory alone find nothing that a process before it left.
+    private(set) var places = ReadingPlaces()
+    private var memory: LoneReader<Files>.Memory
+    private let placesIn: @Sendable (DataDirectory<Files>) -> ReadingPlaces
+    private let version: String
 
     /// - Parameters:
-    ///   - places: of the program; those in memory find nothing that a process before it left.
+    ///   - placesIn: the places of the program in the directory that is written to, which this process has locked.
     ///   - version: the build.
     package init(
         dataDirectory: String, files: Files, request: Replay.Request, openFileCountMax: Int = 64,
-        places: ReadingPlaces = ReadingPlaces(), version: String = ""
+        version: String = "",
+        placesIn: @escaping @Sendable (DataDirectory<Files>) -> ReadingPlaces = { _ in ReadingPlaces() }
     ) throws(Replay.Failure) {
-        self.places = places
+        self.placesIn = placesIn
         self.version = version
         let data = DataDirectory(root: dataDirectory, files: files, openFileCountMax: openFileCountMax)
         self.files = files
         self.data = data
+        self.memory = LoneReader.Memory(of: Self.program, in: data, for: PoisonOffsets.exports)
         self.request = request
         var options: [ExportOptions] = []
         for provider in request.providers {
@@ -44,10 +48,37 @@ package struct Replayer<Files: FileSystem>: Sendable {
         self.options = options
     }
 
-    /// A reader that leaves out lines that ended the program, for this replay and later ones alone.
+    /// Remembers what ends the program while `body` runs.
+    private func remembering(
+        in memory: LoneReader<Files>.Memory, _ body: (Self) throws(Replay.Failure) -> Replay.Report
+    ) throws(Replay.Failure) -> Replay.Report {
+        var copy = self
+        copy.places = self.placesIn(memory.data)
+        copy.memory = memory
+        var unread: [String] = []
+        while true {
+            do throws(Replay.Failure) {
+                var report = try body(copy)
+                report.unread = unread + report.unread
+                try Replay.onDisk { () throws(FileSystemError) in
+                    try LoneReader.removePlaces(of: Self.program, in: memory.data)
+                }
+                return report
+            } catch {
+                // One turn for each line that ended the program before: this process finds no other.
+                guard case .leavesOutMore(let told) = error else { throw error }
+                unread += told
+            }
+        }
+    }
+
+    /// Its name among programs that keep places.
+    package static var program: String { "replay" }
+
+    /// A reader that leaves out lines that ended the program, for this replay and later ones to the same directory.
     func loneReader(_ number: Int, _ tell: @escaping (String) -> Void) -> LoneReader<Files> {
         LoneReader(
-            of: "replay", number: number, for: PoisonOffsets.exports, in: self.data, places: self.places,
+            of: Self.program, number: number, in: self.data, memory: self.memory, places: self.places,
             version: self.version, tell: tell)
     }
 
@@ -66,7 +97,8 @@ package struct Replayer<Files: FileSystem>: Sendable {
         guard self.request.origin == .archive else { throw .journalInPlace }
         let lock = try self.data.lockForReplay()
         defer { self.files.close(lock) }
-        return try self.replace(observer)
+        let memory = LoneReader.Memory(exportsOf: self.data)
+        return try self.remembering(in: memory) { replayer throws(Replay.Failure) in try replayer.replace(observer) }
     }
 
     /// Counts what ``run(_:)`` would write, but writes nothing.
@@ -127,13 +159,22 @@ package struct Replayer<Files: FileSystem>: Sendable {
         }
         guard let own else { throw .outputBusy(output) }
         defer { self.files.close(own) }
-        if self.request.origin == .journal { return try self.replayJournal(into: target, observer) }
+        let memory = LoneReader.Memory(of: Self.program, in: target, for: PoisonOffsets.exports)
+        return try self.remembering(in: memory) { replayer throws(Replay.Failure) in
+            if self.request.origin == .journal { return try replayer.replayJournal(into: target, observer) }
+            return try replayer.replayArchive(into: target, observer)
+        }
+    }
+
+    private func replayArchive(
+        into target: DataDirectory<Files>, _ observer: Replay.Observer
+    ) throws(Replay.Failure) -> Replay.Report {
         let plan = try self.plan()
         let ledger = try self.openLedger(plan, in: target, observer) { provider in "exports/\(provider.rawValue)" }
         let report = try self.makeGeneration(plan, in: target, ledger, observer) { "exports/\($0.rawValue)" }
         try Replay.onDisk { () throws(FileSystemError) in
             for provider in self.request.providers {
-                try self.files.removeTree(Path.join(output, Self.workDirectory(provider)))
+                try self.files.removeTree(Path.join(target.root, Self.workDirectory(provider)))
             }
             try ledger.remove()
         }
@@ -213,8 +254,11 @@ package struct Replayer<Files: FileSystem>: Sendable {
     // MARK: The new generation
 
     func plan() throws(Replay.Failure) -> ReplayPlan<Files> {
-        try Replay.onDisk { () throws(FileSystemError) in
-            ReplayPlan(index: try ArchiveIndex(data: self.data), request: self.request)
+        let poison = try self.poison(of: self.loneReader(0) { _ in })
+        return try Replay.onDisk { () throws(FileSystemError) in
+            try ReplayPlan(
+                index: try ArchiveIndex(data: self.data), request: self.request, poison: poison,
+                zones: self.options.map(\.zone))
         }
     }
 
@@ -224,7 +268,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         directory: (Destination) -> String
     ) throws(Replay.Failure) -> ReplayLedger<Files> {
         let request = self.requestFingerprint
-        let archive = Self.fingerprint(of: plan.index)
+        let archive = Self.fingerprint(of: plan)
         return try Replay.onDisk { () throws(FileSystemError) in
             let ledger = try ReplayLedger(path: target.statePath("replay"), files: self.files)
             let obstacle =
@@ -260,8 +304,10 @@ package struct Replayer<Files: FileSystem>: Sendable {
         return Self.fingerprint(of: fields)
     }
 
-    private static func fingerprint(of index: ArchiveIndex<Files>) -> String {
-        Self.fingerprint(of: index.parts.map { "\($0.path) \($0.byteCount) \($0.sourcesByteCount)" })
+    private static func fingerprint(of plan: ReplayPlan<Files>) -> String {
+        Self.fingerprint(
+            of: plan.index.parts.map { "\($0.path) \($0.byteCount) \($0.sourcesByteCount)" }
+                + (plan.poison?.lines ?? []).map(\.text))
     }
 
     private static func fingerprint(of texts: [String]) -> String {

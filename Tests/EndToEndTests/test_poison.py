@@ -11,10 +11,12 @@ import unittest
 
 from fleet_checks import COMPILER
 from harness import SiteTest, run, until
-from ledger import EventMaker
+from ledger import EventMaker, exported_ids
 from test_fleet import ENVIRONMENT, Fleet
 
 TEXT = "ends-the-program"
+# The thread of a command, as Dispatch names it.
+COMMAND = "oot.default-qos"
 
 
 class PoisonTest(SiteTest):
@@ -159,6 +161,72 @@ class ExportTests(PoisonTest):
     def test_what_several_exports_read_together_is_a_dead_letter_of_each(self):
         lines = self.ship_and_die("wb-exports-0", "csv,mixpanel,segment", "a.ndjson", {7})
         self.check("csv,mixpanel,segment", lines)
+
+
+class ReplayTests(PoisonTest):
+    def replay(self, *arguments, thread=None):
+        """With the defect in a thread; returns the status and what was said."""
+        done = run(
+            "replay", "--data", self.site.data, "--provider", "csv", "--jobs", "1", *arguments, env=self.defect(thread) if thread else None)
+        return done.returncode, done.stderr.decode()
+
+    def ship_all(self):
+        """A data directory with twenty lines of which one will end a replay; returns the lines and what the directory has."""
+        lines = self.write("a.ndjson", {7})
+        receiver = self.site.receiver(exports="csv")
+        self.ship("a.ndjson")
+        until(lambda: len(self.archived()) == 20, 30, "the lines are archived")
+        self.assertEqual(receiver.stop(), 0)
+        return lines, self.contents()
+
+    def contents(self):
+        return {path.relative_to(self.site.data): path.read_bytes() for path in self.site.data.rglob("*") if path.is_file()}
+
+    def letters(self, root):
+        return [json.loads(line) for path in sorted(root.glob("exports/csv/**/dead/*.ndjson")) for line in path.read_text().splitlines()]
+
+    def check_generation(self, root, lines):
+        [letter] = self.letters(root)
+        self.assertEqual((letter["reason"], letter["offset"]), ("poison", sum(map(len, lines[:7]))))
+        self.assertEqual(exported_ids(root, "csv").total(), 19)
+
+    def test_a_replay_elsewhere_leaves_the_line_out_and_remembers_it_there(self):
+        lines, before = self.ship_all()
+        output = self.site.root / "again"
+        for _ in range(2):
+            self.assertEqual(self.replay("--output", output, thread=COMMAND)[0], -11)
+        code, said = self.replay("--output", output, thread=COMMAND)
+        self.assertEqual(code, 0, said)
+        self.assertIn("ended the program twice", said)
+        self.check_generation(output, lines)
+        # Its places are of no use any more; what it left out is remembered.
+        self.assertEqual([path.name for path in (output / "state").glob("readers.replay*")], ["readers.replay.lines"])
+        self.assertEqual(self.contents(), before)
+        # With the program mended and the folder gone, nothing is left out.
+        shutil.rmtree(output)
+        self.assertEqual(self.replay("--output", output)[0], 0)
+        self.assertEqual(self.letters(output), [])
+
+    def test_a_replay_in_place_leaves_the_line_out_and_changes_no_export_before(self):
+        lines, before = self.ship_all()
+        for _ in range(2):
+            self.assertEqual(self.replay(thread=COMMAND)[0], -11)
+        outputs = {path: data for path, data in before.items() if path.parts[0] in ("archive", "exports")}
+        self.assertEqual({path: data for path, data in self.contents().items() if path in outputs}, outputs)
+        code, said = self.replay(thread=COMMAND)
+        self.assertEqual(code, 0, said)
+        self.check_generation(self.site.data, lines)
+        self.assertEqual(list((self.site.data / "state").glob("readers.replay*")), [])
+        # The data directory says what was left out of it.
+        verified = run("inspect", "--verify", self.site.data)
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def test_what_writes_nothing_remembers_nothing(self):
+        _, before = self.ship_all()
+        for mode in ("--dry-run", "--diff"):
+            for _ in range(3):
+                self.assertEqual(self.replay(mode, thread=COMMAND)[0], -11)
+        self.assertEqual(self.contents(), before)
 
 
 class FleetTests(PoisonTest):

@@ -69,8 +69,9 @@ import WaybillTestSupport
         for told in [1, 0] {
             let sentences = Lock<[String]>([])
             let lone = LoneReader(
-                of: "live", for: "live", in: live.bench.data, places: places, version: "1.2.3",
-                tell: { text in sentences.withLock { $0.append(text) } })
+                of: "live", in: live.bench.data,
+                memory: LoneReader.Memory(of: "live", in: live.bench.data, for: "live"), places: places,
+                version: "1.2.3", tell: { text in sentences.withLock { $0.append(text) } })
             var state = LiveState(data: live.bench.data, exports: [], lone: lone)
             try live.read(&state)
             let rows = try parsed(state.events(.everything, before: nil, limit: 9, fields: []))

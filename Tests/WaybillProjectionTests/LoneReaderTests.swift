@@ -14,16 +14,24 @@ private struct LoneBench {
     let files = FaultyFiles()
     let data: DataDirectory<FaultyFiles>
     let stream = ProjectionBench.description(1).name
+    let memory: LoneReader<FaultyFiles>.Memory
     var places = ReadingPlaces()
     var deathCount = 0
     /// Lines that were read in the last life, one string for each call.
     var read: [String] = []
     var told: [String] = []
 
-    init() throws {
-        self.data = DataDirectory(root: "/data", files: self.files)
-        try self.data.create()
+    init(decidesForExports: Bool = false) throws {
+        let data = DataDirectory(root: "/data", files: self.files)
+        try data.create()
+        self.data = data
+        self.memory =
+            decidesForExports
+            ? LoneReader.Memory(exportsOf: data) : LoneReader.Memory(of: "live", in: data, for: "live")
     }
+
+    /// For whom it reads.
+    var reader = "live"
 
     /// - Returns: whether it came to the end.
     mutating func live(_ batches: [String], at first: Int = 0, isFault: Bool = true) throws -> Bool {
@@ -31,7 +39,8 @@ private struct LoneBench {
         defer { (self.read, self.told) = (read, told) }
         let places = self.places
         let lone = LoneReader(
-            of: "live", for: "live", in: self.data, places: places, version: "1.2.3", tell: { told.append($0) })
+            of: "live", in: self.data, memory: self.memory, places: places, version: "1.2.3",
+            tell: { told.append($0) })
         var poison = try lone.reload()
         var left: ReadingPlaces?
         var offset = UInt64(first)
@@ -48,7 +57,7 @@ private struct LoneBench {
                         try lines.forEachLine { range throws(Death) in
                             let line = String(decoding: lines[range], as: UTF8.self)
                             let place = offset + UInt64(range.lowerBound)
-                            guard poison?.readers(of: self.stream).has(place, for: "live") != true else { return }
+                            guard poison?.readers(of: self.stream).has(place, for: self.reader) != true else { return }
                             guard !line.contains("!") else {
                                 if isFault { places.place(of: "live-0").mark(signal: 11) }
                                 left = ReadingPlaces(leftBy: places)
@@ -86,6 +95,17 @@ private struct LoneBench {
         #expect(bench.deathCount == 2)
         // Nobody else leaves it out.
         #expect(try PoisonedLines.read(in: bench.data) == nil)
+    }
+
+    @Test func `what decides for exports leaves a line out for all of them`() throws {
+        var bench = try LoneBench(decidesForExports: true)
+        bench.reader = "csv"
+        for _ in 0..<2 { #expect(try !bench.live(["a\nb!\n"])) }
+        #expect(try bench.live(["a\nb!\n"]))
+        #expect(bench.read == ["a", ""])
+        let readers = try #require(try PoisonedLines.read(in: bench.data)).readers(of: bench.stream)
+        #expect(readers.has(2, for: "csv") && readers.has(2, for: "ga4"))
+        #expect(!readers.has(2, for: PoisonOffsets.archive))
     }
 
     @Test func `a kill leaves nothing out, and is told`() throws {
