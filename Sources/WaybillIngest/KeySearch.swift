@@ -140,22 +140,25 @@ package struct KeySearch {
     private mutating func searchMember(_ name: Range<Int>, of place: Place) throws(End) {
         let first = try self.next()
         switch (place, first) {
-        case (.body, UInt8(ascii: "\"")) where self.isName(name, ["writeKey", "api_key", "token"]):
+        case (.body, UInt8(ascii: "\""))
+        where self.isName(name, "writeKey") || self.isName(name, "api_key") || self.isName(name, "token"):
             guard let key = try self.key() else { return }
             if let own, self.body[own] != self.body[key] { throw .several }
             guard self.isKnown(String(decoding: self.body[key], as: UTF8.self)) else { throw .unknown }
             self.own = key
-        case (.body, UInt8(ascii: "[")) where self.isName(name, ["batch", "data"]):
+        // With the body's own key, those of events have no meaning.
+        case (.body, UInt8(ascii: "["))
+        where self.own == nil && (self.isName(name, "batch") || self.isName(name, "data")):
             try self.searchList(isBody: false)
-        case (.event, UInt8(ascii: "\"")) where self.isName(name, ["api_key", "token"]):
+        case (.event, UInt8(ascii: "\"")) where self.isName(name, "api_key") || self.isName(name, "token"):
             guard let key = try self.key() else { return }
             if let ofEvent, self.body[ofEvent] != self.body[key] { self.areEventsSeveral = true }
             self.ofEvent = key
-        case (.properties, UInt8(ascii: "\"")) where self.isName(name, ["token"]):
+        case (.properties, UInt8(ascii: "\"")) where self.isName(name, "token"):
             if let key = try self.key() { self.ofProperties = key }
         // A body without a list is an event itself.
-        case (.body, UInt8(ascii: "{")) where self.isName(name, ["properties"]),
-            (.event, UInt8(ascii: "{")) where self.isName(name, ["properties"]):
+        case (.body, UInt8(ascii: "{")) where self.own == nil && self.isName(name, "properties"),
+            (.event, UInt8(ascii: "{")) where self.isName(name, "properties"):
             try self.searchObject(.properties)
         default: break
         }
@@ -172,10 +175,8 @@ package struct KeySearch {
         }
     }
 
-    private func isName(_ range: Range<Int>, _ names: [StaticString]) -> Bool {
-        names.contains { name in
-            name.utf8CodeUnitCount == range.count && name.withUTF8Buffer { self.body[range].elementsEqual($0) }
-        }
+    private func isName(_ range: Range<Int>, _ name: StaticString) -> Bool {
+        name.utf8CodeUnitCount == range.count && name.withUTF8Buffer { self.body[range].elementsEqual($0) }
     }
 
     // MARK: Bytes
@@ -198,34 +199,67 @@ package struct KeySearch {
 
     /// What stands between two quotes; ends behind them.
     private mutating func string() throws(End) -> Range<Int> {
-        self.position += 1
-        let start = self.position
-        while self.position < self.body.count {
-            let byte = self.body[self.position]
-            self.position += 1
-            if byte == UInt8(ascii: "\"") { return start..<(self.position - 1) }
-            if byte == UInt8(ascii: "\\") { self.position += 1 }
-        }
-        throw .unreadable
+        let start = self.position + 1
+        guard let end = Self.endOfString(in: self.body, from: start) else { throw .unreadable }
+        self.position = end
+        return start..<(end - 1)
     }
 
     /// Advances to the comma or the bracket after a value.
     private mutating func skipValue() throws(End) {
-        var depth = 0
-        while self.position < self.body.count {
-            switch self.body[self.position] {
+        guard let end = Self.endOfValue(in: self.body, from: self.position) else { throw .unreadable }
+        self.position = end
+    }
+
+    /// Behind the quote that ends a string; `nil`: none does.
+    @inline(__always)
+    private static func endOfString(in body: [UInt8], from start: Int) -> Int? {
+        let bytes = body.span.bytes
+        var at = start
+        while at < body.count {
+            if at + 8 <= body.count {
+                let marks = Self.marks(bytes.unsafeLoadUnaligned(fromByteOffset: at, as: UInt64.self))
+                if marks == 0 {
+                    at += 8
+                    continue
+                }
+                at += marks.trailingZeroBitCount / 8
+            }
+            let byte = body[at]
+            at += 1
+            if byte == UInt8(ascii: "\"") { return at }
+            if byte == UInt8(ascii: "\\") { at += 1 }
+        }
+        return nil
+    }
+
+    /// The quotes and backslashes of a word; only the lowest mark is exact (`JSONLexer.marks`).
+    @inline(__always)
+    private static func marks(_ loaded: UInt64) -> UInt64 {
+        let word = UInt64(littleEndian: loaded)
+        let (quote, backslash) = (word ^ 0x2222_2222_2222_2222, word ^ 0x5C5C_5C5C_5C5C_5C5C)
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        return ((quote &- ones) & ~quote | (backslash &- ones) & ~backslash) & 0x8080_8080_8080_8080
+    }
+
+    /// Takes no `self`, so that position and depth stay in registers.
+    private static func endOfValue(in body: [UInt8], from start: Int) -> Int? {
+        var (at, depth) = (start, 0)
+        while at < body.count {
+            switch body[at] {
             case UInt8(ascii: "\""):
-                _ = try self.string()
+                guard let end = Self.endOfString(in: body, from: at + 1) else { return nil }
+                at = end
                 continue
             case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                if depth == 0 { return }
+                if depth == 0 { return at }
                 depth -= 1
-            case UInt8(ascii: ","): if depth == 0 { return }
+            case UInt8(ascii: ","): if depth == 0 { return at }
             default: break
             }
-            self.position += 1
+            at += 1
         }
-        throw .unreadable
+        return nil
     }
 }

@@ -13,7 +13,7 @@ package import WaybillSystem
 package struct RepeatWindow: ~Copyable {
     private struct Slice {
         var begins: MonotonicTime
-        var marks: Set<UInt64> = []
+        var marks = MarkTable()
     }
 
     /// The ids of one key, the oldest first.
@@ -22,19 +22,19 @@ package struct RepeatWindow: ~Copyable {
         var count = 0
 
         /// - Returns: by how many ids the share grew or shrank, as each of these.
-        mutating func add(_ mark: UInt64, at now: MonotonicTime, _ duration: Duration) -> Int {
-            let change = self.turn(now, duration)
-            let isNew = self.slices.last.map { now - $0.begins >= duration / RepeatWindow.sliceCount } ?? true
+        mutating func add(_ mark: UInt64, at now: MonotonicTime, _ duration: Duration, slice: Duration) -> Int {
+            let change = self.turn(now, duration + slice)
+            let isNew = self.slices.last.map { now - $0.begins >= slice } ?? true
             if isNew { self.slices.append(Slice(begins: now)) }
-            guard self.slices[self.slices.count - 1].marks.insert(mark).inserted else { return change }
+            guard self.slices[self.slices.count - 1].marks.insert(mark) else { return change }
             self.count += 1
             return change + 1
         }
 
-        mutating func turn(_ now: MonotonicTime, _ duration: Duration) -> Int {
+        /// - Parameter age: of a slice that may go, because everything in it is older than the window.
+        mutating func turn(_ now: MonotonicTime, _ age: Duration) -> Int {
             var change = 0
-            // A slice may go when everything in it is older than the window: when it ended so long ago.
-            while let first = self.slices.first, now - first.begins >= duration + duration / RepeatWindow.sliceCount {
+            while let first = self.slices.first, now - first.begins >= age {
                 change += self.forget()
             }
             return change
@@ -49,12 +49,14 @@ package struct RepeatWindow: ~Copyable {
     }
 
     private static var sliceCount: Int { 10 }
-    /// What a mark takes in a set, with its room to grow.
+    /// What a mark takes in a table, with its room to grow.
     package static var markByteCount: Int { 24 }
 
     private let hash: SipHash
     /// How long an id is known.
     package let duration: Duration
+    /// How long new ids go to one slice.
+    private let slice: Duration
     private let markCountMax: Int
     private var shares: [UInt32: Share] = [:]
     private var count = 0
@@ -71,6 +73,7 @@ package struct RepeatWindow: ~Copyable {
     ///   - key: 16 secret bytes.
     package init(_ duration: Duration, byteCountMax: Int, key: [UInt8]) {
         self.duration = duration
+        self.slice = duration / Self.sliceCount
         self.markCountMax = max(Self.sliceCount, byteCountMax / Self.markByteCount)
         self.hash = SipHash(key: key)
         self.reach = duration
@@ -84,14 +87,16 @@ package struct RepeatWindow: ~Copyable {
     ///
     /// - Parameter key: its ``IngestSource/tag``.
     package func contains(_ id: UniqueID, of key: UInt32) -> Bool {
+        guard let share = self.shares.index(forKey: key) else { return false }
         let mark = self.mark(id)
-        return self.shares[key]?.slices.contains { $0.marks.contains(mark) } ?? false
+        return self.shares.values[share].slices.contains { $0.marks.contains(mark) }
     }
 
     /// Adds an id that is stored.
     package mutating func add(_ id: UniqueID, of key: UInt32, at now: MonotonicTime) {
         if self.count >= self.markCountMax { self.shorten(now) }
-        self.count += self.shares[key, default: Share()].add(self.mark(id), at: now, self.duration)
+        self.count += self.shares[key, default: Share()].add(
+            self.mark(id), at: now, self.duration, slice: self.slice)
     }
 
     /// Forgets what is older than the window; looks once a second.
@@ -100,7 +105,7 @@ package struct RepeatWindow: ~Copyable {
         if let turnedAt, now - turnedAt < .seconds(1) { return }
         self.turnedAt = now
         for key in Array(self.shares.keys) {
-            self.count += self.shares[key]?.turn(now, self.duration) ?? 0
+            self.count += self.shares[key]?.turn(now, self.duration + self.slice) ?? 0
             if self.shares[key]?.slices.isEmpty ?? false { self.shares[key] = nil }
         }
     }
@@ -120,6 +125,45 @@ package struct RepeatWindow: ~Copyable {
         guard let largest = self.shares.max(by: { $0.value.count < $1.value.count })?.key else { return }
         self.count += self.shares[largest]?.forget() ?? 0
         self.lacks(before: self.shares[largest]?.slices.first?.begins ?? now, now: now)
+    }
+}
+
+/// Marks, which are hashes already: a set of the standard library would hash each of them again.
+///
+/// Open addressing with linear probing, at most four fifths full.
+private struct MarkTable {
+    /// A power of two of them; 0 is free.
+    private var slots: [UInt64] = []
+    private(set) var count = 0
+
+    func contains(_ mark: UInt64) -> Bool {
+        self.count > 0 && self.slots[self.slot(of: mark)] != 0
+    }
+
+    /// - Returns: whether it is new.
+    mutating func insert(_ mark: UInt64) -> Bool {
+        if (self.count + 1) * 5 > self.slots.count * 4 { self.grow() }
+        let slot = self.slot(of: mark)
+        guard self.slots[slot] == 0 else { return false }
+        self.slots[slot] = Self.stored(mark)
+        self.count += 1
+        return true
+    }
+
+    /// Where a mark is, or the free slot for it.
+    private func slot(of mark: UInt64) -> Int {
+        let stored = Self.stored(mark)
+        var slot = Int(truncatingIfNeeded: stored) & (self.slots.count - 1)
+        while self.slots[slot] != 0, self.slots[slot] != stored { slot = (slot + 1) & (self.slots.count - 1) }
+        return slot
+    }
+
+    private static func stored(_ mark: UInt64) -> UInt64 { mark == 0 ? 1 : mark }
+
+    private mutating func grow() {
+        let before = self.slots
+        self.slots = Array(repeating: 0, count: max(16, before.count * 2))
+        for mark in before where mark != 0 { self.slots[self.slot(of: mark)] = mark }
     }
 }
 

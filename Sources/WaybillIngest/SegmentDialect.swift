@@ -47,7 +47,7 @@ struct SegmentDialect: ~Copyable {
         // RudderStack's libraries have an identify's traits there alone.
         let areTraitsAround = draft.kind == .user && draft.traits == nil
         if areTraitsAround { draft.traits = self.tape.object("traits", in: surroundings).map { .init(object: $0) } }
-        self.describe(&draft, surroundings, without: areTraitsAround && draft.traits != nil ? ["traits"] : [])
+        self.describe(&draft, surroundings, withoutTraits: areTraitsAround && draft.traits != nil)
         self.takeProviders(&draft, event)
         return draft
     }
@@ -97,8 +97,8 @@ struct SegmentDialect: ~Copyable {
             ?? self.tape.piece("title", in: properties) ?? self.tape.piece("title", in: page) ?? .fixed("page")
     }
 
-    /// - Parameter taken: members of the context that have their place already.
-    private func describe(_ draft: inout LineDraft, _ surroundings: Int?, without taken: [StaticString]) {
+    /// - Parameter withoutTraits: whether the context's traits have their place already.
+    private func describe(_ draft: inout LineDraft, _ surroundings: Int?, withoutTraits: Bool) {
         draft.address = self.context.address
         guard let surroundings else {
             draft.userAgent = self.context.userAgent.map { .text($0) }
@@ -124,7 +124,8 @@ struct SegmentDialect: ~Copyable {
                 draft.context.append(.object(name: name, .init(object: object, without: mapped)))
             }
         }
-        var others: [StaticString] = ["ip", "locale", "userAgent"] + taken
+        var others: [StaticString] = ["ip", "locale", "userAgent"]
+        if withoutTraits { others.append("traits") }
         if app != nil { others.append("app") }
         if os != nil { others.append("os") }
         if device != nil { others.append("device") }

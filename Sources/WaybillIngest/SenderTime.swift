@@ -55,9 +55,10 @@ struct SenderTimeReader {
     private var isAtEnd: Bool { self.position == self.text.count }
 
     private mutating func take(_ word: StaticString) -> Bool {
-        let bytes = UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
-        guard self.text[self.position...].starts(with: bytes) else { return false }
-        self.position += bytes.count
+        let count = word.utf8CodeUnitCount
+        guard count <= self.text.count - self.position else { return false }
+        for index in 0..<count where self.text[self.position + index] != word.utf8Start[index] { return false }
+        self.position += count
         return true
     }
 

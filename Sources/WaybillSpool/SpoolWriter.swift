@@ -53,8 +53,8 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     /// Whether the folder had segments, or remains of some, when the writer was created; `true` if unknown.
     package private(set) var hadSegments = true
     private var segment: Segment?
-    /// The first sequence of the oldest segment with lines that may not be durable.
-    private var firstNotDurable: UInt64 = 1
+    /// First sequences of the segments with lines that may not be durable, ascending.
+    private var notDurable: [UInt64] = []
     /// The first sequence of the latest open segment whose name was made durable.
     private var durablyNamed: UInt64?
     /// First sequences of segments whose sync failed: whether their lines are on disk can no longer be known.
@@ -284,6 +284,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
         }
         self.segment = Segment(file: file, firstSequence: self.nextSequence, byteCount: 0, isTorn: false)
         self.segmentCount += 1
+        self.notDurable.append(name.firstSequence)
         return file
     }
 
@@ -323,15 +324,16 @@ extension SpoolWriter {
     /// caller's lock.
     package var sync: SpoolSync {
         SpoolSync(
-            directory: self.directory, writer: self.writer,
-            firstSequences: self.firstNotDurable..<self.nextSequence, openSegment: self.segment?.firstSequence,
+            directory: self.directory, writer: self.writer, end: self.nextSequence,
+            segments: self.notDurable.filter { $0 < self.nextSequence }, openSegment: self.segment?.firstSequence,
             isNamed: self.segment.map { $0.firstSequence == self.durablyNamed } ?? false, doubtful: self.doubtful)
     }
 
     /// Records that segments before the sync's last one need no further sync.
     package mutating func synced(_ sync: SpoolSync) {
-        self.firstNotDurable = max(self.firstNotDurable, sync.openSegment ?? sync.firstSequences.upperBound)
-        if let segment = sync.openSegment, !sync.firstSequences.isEmpty { self.durablyNamed = segment }
+        let end = sync.openSegment ?? sync.end
+        self.notDurable.removeAll { $0 < end }
+        if let segment = sync.openSegment, !sync.segments.isEmpty { self.durablyNamed = segment }
         self.doubtful.removeAll(where: sync.doubtful.contains)
     }
 
@@ -354,7 +356,10 @@ extension SpoolWriter {
 package struct SpoolSync: Hashable, Sendable {
     package let directory: String
     package let writer: String
-    package let firstSequences: Range<UInt64>
+    /// What the next line would have had as its number.
+    fileprivate let end: UInt64
+    /// First sequences of those with lines.
+    fileprivate let segments: [UInt64]
     /// The first sequence of the segment that was open.
     fileprivate let openSegment: UInt64?
     /// Whether only lines of the open segment may not be durable, while its name is.
@@ -370,7 +375,7 @@ package struct SpoolSync: Hashable, Sendable {
         var failed: UInt64?
         var rest: [UInt64] = []
         do throws(FileSystemError) {
-            if !self.firstSequences.isEmpty { try self.synchronize(on: files, &failed) }
+            if !self.segments.isEmpty { try self.synchronize(on: files, &failed) }
             for segment in self.doubtful where try files.status(at: self.path(segment)) != nil { rest.append(segment) }
         } catch {
             throw SpoolSyncFailure(error: error, segment: failed)
@@ -383,12 +388,8 @@ package struct SpoolSync: Hashable, Sendable {
 
     /// - Parameter failed: set to the segment whose sync failed.
     private func synchronize(on files: some FileSystem, _ failed: inout UInt64?) throws(FileSystemError) {
-        if self.isNamed { return try self.synchronize(self.firstSequences.lowerBound, on: files, &failed) }
-        for name in try SpoolReader.segments(in: self.directory, on: files)
-        where name.writer == self.writer && self.firstSequences.contains(name.firstSequence) {
-            try self.synchronize(name.firstSequence, on: files, &failed)
-        }
-        try files.synchronizeDirectory(self.directory)
+        for segment in self.segments { try self.synchronize(segment, on: files, &failed) }
+        if !self.isNamed { try files.synchronizeDirectory(self.directory) }
     }
 
     private func synchronize(
