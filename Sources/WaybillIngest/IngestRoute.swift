@@ -11,8 +11,8 @@ package enum IngestRoute: Hashable, Sendable {
     /// - Parameter path: without its query.
     /// - Throws: how many methods it has: none, or others.
     package init(method: String, path: Substring) throws(Refusal) {
-        var path = path
-        while path.utf8.count > 1, path.utf8.last == UInt8(ascii: "/") { path = path.dropLast() }
+        let end = path.utf8.lastIndex { $0 != UInt8(ascii: "/") }
+        let path = end.map { Substring(path.utf8[...$0]) } ?? path.prefix(1)
         guard let (route, allowed) = Self.known(path) else { throw .notFound }
         guard allowed.contains(method) else { throw .method(allowed: allowed) }
         self = route

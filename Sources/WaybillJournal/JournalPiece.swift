@@ -214,9 +214,9 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
             lines += Message.open(number, description, .none).encoded
         }
         let covered = lines.withUnsafeBytes { FrameChecksum.checksum(continuing: 0, $0) }
-        // The mark's length depends on its position's digits, and its position on its length. Rarely no position fits;
-        // then one fits without the time, which is shorter.
-        for milliseconds in [UInt64(max(0, time.milliseconds)), 0] {
+        // The mark's length depends on its position's digits, and its position on its length. At one start of each decade no
+        // position fits; then one fits with a time of another length, which says less.
+        for milliseconds in [UInt64(max(0, time.milliseconds)), 0, 10] {
             for digitCount in 1...16 {
                 let byteCount = "MARK  \(milliseconds) 00000000\n".utf8.count + digitCount
                 let position = start.rawValue - byteCount

@@ -392,6 +392,15 @@ import WaybillSystem
         #expect(try IngestRoute(method: "GET", path: "/e/") == .events(.posthog, type: nil))
         #expect(try IngestRoute(method: "GET", path: "/v1/projects/wk/settings") == .settings(key: "wk"))
     }
+
+    /// Looked at from its start for each slash, this path would take hours.
+    @Test func `slashes at the end have no meaning, however many they are`() throws {
+        let slashes = String(repeating: "/", count: 1 << 20)
+        #expect(throws: IngestRoute.Refusal.notFound) { try IngestRoute(method: "POST", path: slashes[...]) }
+        #expect(throws: IngestRoute.Refusal.notFound) { try IngestRoute(method: "POST", path: "") }
+        #expect(try IngestRoute(method: "POST", path: "/v1/b" + slashes) == .events(.segment, type: nil))
+        #expect(throws: IngestRoute.Refusal.notFound) { try IngestRoute(method: "POST", path: "/v1/b\u{301}//") }
+    }
 }
 
 @Suite struct RepeatWindowTests {

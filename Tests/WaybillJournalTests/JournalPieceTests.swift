@@ -63,6 +63,19 @@ private struct PieceContent {
         #expect(content.damages.count == (isRead ? 0 : 1))
     }
 
+    @Test(arguments: [0, 7, 1_795_165_200_000])
+    func `each position has a head, also where the mark's length jumps`(milliseconds: Int64) throws {
+        for digitCount in 2...12 {
+            let power = (0..<digitCount).reduce(1) { power, _ in power * 10 }
+            for start in (power + 16)...(power + 48) {
+                let head = PieceCutter<FaultyFiles>.head(
+                    [:], before: JournalPosition(start), lastKnown: WallTime(milliseconds: milliseconds))
+                let content = try PieceContent(head, startingAt: JournalPosition(start))
+                #expect(content.batches.isEmpty && content.damages.isEmpty, "before \(start)")
+            }
+        }
+    }
+
     @Test(arguments: 0..<UInt64(60))
     func `pieces, each read alone, are the journal`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed ^ 0x91ECE)
