@@ -223,7 +223,7 @@ extension Replay.Failure {
         case .zone, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
         case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
-            .damagedParts, .leftOut, .leavesOutMore:
+            .damagedParts, .leftOut, .leavesOut, .endsReplay:
             .badInput
         case .data(.unusable), .disk: .files
         case .interrupted: .interrupted

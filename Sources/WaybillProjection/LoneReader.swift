@@ -8,8 +8,6 @@ package import WaybillSystem
 ///     state/readers.<program>           where its readers are (``ReadingPlaces``)
 ///     state/readers.<program>.lines     the lines that it does not read (``PoisonedLines``), for itself alone
 ///
-/// A replay in place decides for the exports of the data directory, so it adds lines to the receiver's.
-///
 ///     lines ─▶ read ── fault ──▶ next start: each line alone ── fault ──▶ next start: that line is left out, the rest goes on
 ///
 /// What a receiver reads is no business of this program: nothing is in its quarantine because of it. Where the folder cannot
@@ -21,7 +19,8 @@ package final class LoneReader<Files: FileSystem> {
     /// Where a program remembers what it does not read, and for whom (``PoisonOffsets``).
     package struct Memory: Sendable {
         package let data: DataDirectory<Files>
-        fileprivate let file: String
+        /// `nil`: nowhere, it decides nothing.
+        fileprivate let file: String?
         fileprivate let reader: String
 
         /// For a reader of the program alone.
@@ -31,11 +30,11 @@ package final class LoneReader<Files: FileSystem> {
             self.reader = reader
         }
 
-        /// For all exports of a data directory, as a receiver decides.
-        package init(exportsOf data: DataDirectory<Files>) {
+        /// For a program that leaves decisions to the operator (`waybill set-aside`), and has its places in a directory.
+        package init(undecidedIn data: DataDirectory<Files>, for reader: String) {
             self.data = data
-            self.file = PoisonedLines.file
-            self.reader = PoisonOffsets.exports
+            self.file = nil
+            self.reader = reader
         }
     }
 
@@ -65,8 +64,8 @@ package final class LoneReader<Files: FileSystem> {
     @discardableResult
     package func reload() throws(FileSystemError) -> PoisonedLines? {
         self.poison = try PoisonedLines.read(in: self.data)
-        if self.memory.file != PoisonedLines.file {
-            let own = try PoisonedLines.read(in: self.memory.data, file: self.memory.file)
+        if let file = self.memory.file {
+            let own = try PoisonedLines.read(in: self.memory.data, file: file)
             self.poison = self.poison.adding(own?.lines ?? [])
         }
         return self.poison
@@ -133,7 +132,7 @@ package final class LoneReader<Files: FileSystem> {
             "the line at \(offset) of stream \(stream) ended the program twice (signal \(finding.signal)) and is left out; "
                 + "send it with the version to the maintainers (SECURITY.md)")
         do throws(FileSystemError) {
-            _ = try PoisonedLines.add(line, in: self.memory.data, file: self.memory.file)
+            if let file = self.memory.file { _ = try PoisonedLines.add(line, in: self.memory.data, file: file) }
         } catch {
             self.tell("\(error): the line is left out until the program ends")
         }

@@ -34,15 +34,17 @@ extension ArchiveIndex.Part {
 extension LoneReader {
     /// Reads a run of the archive, whose position is told by the file and the place in it.
     ///
-    /// - Parameter body: reads lines; where they begin in their stream, and in the file.
+    /// - Parameters:
+    ///   - reading: what the run is read for: what ends one reading may not end another.
+    ///   - body: reads lines; where they begin in their stream, and in the file.
     func read<Failure: Error>(
-        _ bytes: UnsafeRawBufferPointer, of run: SourceRun, in part: ArchiveIndex<Files>.Part,
+        _ bytes: UnsafeRawBufferPointer, of run: SourceRun, in part: ArchiveIndex<Files>.Part, for reading: String,
         use: (PoisonedLines) -> Void,
         _ body: (UnsafeRawBufferPointer, StreamOffset, Int) throws(Failure) -> Void
     ) throws(Failure) {
-        let file = Int(FNV1a.hash(part.path.utf8) & 0xFFFF_FFFF)
+        let file = Int(truncatingIfNeeded: FNV1a.hash("\(reading) \(part.path)".utf8))
         try self.read(
-            bytes, of: run.description.name, from: run.offset.rawValue, at: file << 20 ^ run.range.lowerBound, use: use
+            bytes, of: run.description.name, from: run.offset.rawValue, at: file &+ run.range.lowerBound, use: use
         ) { lines, offset throws(Failure) in
             let start = run.range.lowerBound + Int(offset - run.offset.rawValue)
             try body(lines, StreamOffset(offset), start)
@@ -51,13 +53,16 @@ extension LoneReader {
 
     /// Reads a batch of the journal.
     ///
-    /// - Parameter body: reads lines; where they begin in their stream, and in the batch.
+    /// - Parameters:
+    ///   - reading: what the batch is read for.
+    ///   - body: reads lines; where they begin in their stream, and in the batch.
     func read<Failure: Error>(
-        _ batch: ProjectedBatch, use: (PoisonedLines) -> Void,
+        _ batch: ProjectedBatch, for reading: String, use: (PoisonedLines) -> Void,
         _ body: (UnsafeRawBufferPointer, StreamOffset, Int) throws(Failure) -> Void
     ) throws(Failure) {
         try self.read(
-            batch.raw, of: batch.description.name, from: batch.offset.rawValue, at: batch.position.rawValue, use: use
+            batch.raw, of: batch.description.name, from: batch.offset.rawValue,
+            at: Int(truncatingIfNeeded: FNV1a.hash(reading.utf8)) &+ batch.position.rawValue, use: use
         ) { lines, offset throws(Failure) in
             try body(lines, StreamOffset(offset), Int(offset - batch.offset.rawValue))
         }

@@ -2,6 +2,7 @@ package import WaybillArchive
 package import WaybillEvent
 package import WaybillExport
 package import WaybillProjection
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// Regenerates exports for a range of days from stored lines, with the code of the live export.
@@ -178,8 +179,10 @@ package enum Replay {
         case partOfDay
         case journalInPlace
         case interrupted(done: Int, of: Int)
-        /// Lines are left out from now on, as told, so that what was planned before is no longer right.
-        case leavesOutMore([String])
+        /// Other lines are left out from now on than were planned, as told.
+        case leavesOut([PoisonedLine], told: [String])
+        /// A line ended the replay twice, and the replay may not leave it out by itself.
+        case endsReplay(PoisonedLine, root: String, isMerger: Bool)
         case tooMany(what: String, limit: Int)
         case tooManyToCompare(String, limit: Int)
         case noPrevious(String)
@@ -213,7 +216,12 @@ package enum Replay {
                     + "write elsewhere with --output DIR"
             case .interrupted(let done, let total):
                 "interrupted with \(done) of \(total) partitions made; run the same command again to continue"
-            case .leavesOutMore(let told): told.joined(separator: "; ")
+            case .leavesOut(_, let told): told.joined(separator: "; ")
+            case .endsReplay(let line, let root, let isMerger):
+                "the line at \(line.offset) of stream \(line.stream) ended the replay twice (signal \(line.signal)); to have "
+                    + "no export read it, run waybill set-aside \(isMerger ? "--store STORE" : "--data \(root)")"
+                    + (line.stream.principal.isEmpty ? "" : " --principal \(line.stream.principal)")
+                    + " --stream \(line.stream.id) --offset \(line.offset) --reader exports, and the replay again"
             case .tooMany(let what, let limit):
                 "the range has more than \(limit) \(what), the limit for memory; "
                     + "replay fewer days at once"

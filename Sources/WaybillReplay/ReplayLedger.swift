@@ -35,7 +35,9 @@ final class ReplayLedger<Files: FileSystem>: @unchecked Sendable {
     func obstacle(request: String, archive: String) -> String? {
         guard self.replay != nil else { return nil }
         if self.state.entries["request"] != request { return "another replay was interrupted" }
-        if self.state.entries["archive"] != archive { return "the archive has changed since a replay was interrupted" }
+        if self.state.entries["archive"] != archive {
+            return "the archive, or what is left out of it, has changed since"
+        }
         return nil
     }
 

@@ -79,14 +79,21 @@ extension Replayer {
         var progress = Replay.Progress()
         progress.totalByteCount = max(0, end.rawValue - start.rawValue)
         progress.totalUnitCount = 1
+        var leavesOut: [PoisonedLine]?
         let damages = try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
             do throws(FileSystemError) {
                 let ranges = try shifted.ranges(of: batch)
-                lone.read(batch, use: { feed.use($0) }) { lines, offset, start in
-                    feed.take(
-                        lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
-                        receivedAt: batch.receivedAt, shifted: ranges)
-                }
+                lone.read(
+                    batch, for: "feed",
+                    use: { poison in
+                        feed.use(poison)
+                        leavesOut = (leavesOut ?? []) + poison.lines.suffix(1)
+                    },
+                    { lines, offset, start in
+                        feed.take(
+                            lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
+                            receivedAt: batch.receivedAt, shifted: ranges)
+                    })
                 try feed.finishBatch()
             } catch {
                 throw .disk(error)
@@ -94,6 +101,7 @@ extension Replayer {
             progress.byteCount = batch.position.rawValue - start.rawValue
             observer.progressed(progress)
         }
+        if let leavesOut { throw .leavesOut(leavesOut, told: []) }
         report.counts = try Replay.onDisk(finish)
         self.places.forget()
         report.unexplainedByteCount = damages.reduce(0) { $0 + $1.end.rawValue - $1.start.rawValue }
@@ -111,20 +119,28 @@ extension Replayer {
         var surveyor = LineSurveyor(
             request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
+        var leavesOut: [PoisonedLine]?
         var lineCount = 0
         try self.visitJournal(from: start, to: end, observer) { batch, _ throws(Replay.Failure) in
             batch.raw.forEachLine { _ in lineCount += 1 }
         }
         for pass in surveyor.passes(lineCount: lineCount) {
             try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
-                try lone.read(batch, use: { surveyor.use($0) }) { lines, offset, start throws(Replay.Failure) in
-                    try surveyor.take(
-                        lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
-                        in: pass)
-                }
+                try lone.read(
+                    batch, for: "\(pass)",
+                    use: { poison in
+                        surveyor.use(poison)
+                        leavesOut = (leavesOut ?? []) + poison.lines.suffix(1)
+                    },
+                    { lines, offset, start throws(Replay.Failure) in
+                        try surveyor.take(
+                            lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
+                            in: pass)
+                    })
             }
             surveyor.finishPass()
         }
+        if let leavesOut { throw .leavesOut(leavesOut, told: []) }
         return surveyor.survey
     }
 

@@ -1,4 +1,5 @@
 internal import WaybillArchive
+internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
@@ -23,12 +24,12 @@ extension Replayer {
         var report = Replay.Report()
         var failure: FileSystemError?
         var isInterrupted = false
-        /// Whether a line is left out that the plan does not know.
-        var leavesOutMore = false
+        /// Lines that are left out and that the plan does not know; `nil`: it is right.
+        var leavesOut: [PoisonedLine]?
         var workerCount = 0
         let ledger: ReplayLedger<Files>?
 
-        var isOver: Bool { self.failure != nil || self.isInterrupted || self.leavesOutMore }
+        var isOver: Bool { self.failure != nil || self.isInterrupted || self.leavesOut != nil }
     }
 
     /// Makes the units of a plan that are not in the ledger, in as many threads as requested.
@@ -82,7 +83,7 @@ extension Replayer {
         if result.isInterrupted {
             throw .interrupted(done: result.progress.unitCount, of: result.progress.totalUnitCount)
         }
-        if result.leavesOutMore { throw .leavesOutMore(result.report.unread) }
+        if let lines = result.leavesOut { throw .leavesOut(lines, told: result.report.unread) }
         self.places.forget()
         observer.progressed(result.progress)
         return result.report
@@ -114,7 +115,7 @@ extension Replayer {
                 do throws(FileSystemError) {
                     let outcome = try self.makeUnit(number, board, lone, progressed: progressed)
                     guard let outcome else {
-                        board.update { $0.isInterrupted = true }
+                        board.update { $0.isInterrupted = $0.leavesOut == nil }
                         break
                     }
                     let failure = board.update { board -> FileSystemError? in
@@ -148,7 +149,7 @@ extension Replayer {
             }
         }
 
-        /// - Returns: `nil` if it was interrupted.
+        /// - Returns: `nil` if it was interrupted, or is not as planned.
         private func makeUnit(
             _ number: Int, _ board: Monitor<Board>, _ lone: LoneReader<Files>,
             progressed: (Replay.Progress) -> Void
@@ -160,6 +161,11 @@ extension Replayer {
                     CalendarDay(daysSince1970: unit.day.daysSince1970 + 1)) * 1000)
             }
             var targets: [(options: ExportOptions, target: Target)] = []
+            let poison = try lone.reload()
+            guard poison == self.plan.poison else {
+                board.update { $0.leavesOut = $0.leavesOut ?? [] }
+                return nil
+            }
             for options in options { targets.append((options, try self.make(unit, options))) }
             var feed = ReplayedLines(
                 request: self.replayer.request, range: ExportRange(from: unit.day, to: unit.day), survey: self.survey,
@@ -167,7 +173,7 @@ extension Replayer {
                 outlets: targets.map {
                     FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
                 }, erased: try ErasedPeople.read(in: self.replayer.data),
-                poison: try lone.reload())
+                poison: poison)
             var outcome = ReplayLedger<Files>.Outcome()
             for index in self.plan.parts[number] {
                 let part = self.plan.index.parts[index]
@@ -175,17 +181,20 @@ extension Replayer {
                 if facts.map({ known in
                     known.times.map { times in wanted.contains { $0.overlaps(times) } } ?? false
                 }) ?? true {
-                    facts = try self.feed(part, index, &feed, lone, board) { progressed(self.advance(board, by: $0)) }
+                    facts = try self.feed(part, index, for: number, &feed, lone, board) {
+                        progressed(self.advance(board, by: $0))
+                    }
                 } else {
                     progressed(self.advance(board, by: part.byteCount))
                 }
                 guard let facts else { return nil }
                 // Counted once, by the unit of the part's own day.
-                if part.day == unit.day {
+                if part.day == unit.day, part.environment == unit.env.rawValue {
                     outcome.unexplainedByteCount += facts.unexplainedByteCount
                     outcome.strayLineCount += facts.strayLineCount
                 }
             }
+            guard board.update({ $0.leavesOut }) == nil else { return nil }
             outcome.counts = try self.finish(unit, targets)
             for outlet in feed.outlets {
                 outcome.counts[outlet.provider, default: Replay.Counts()].add(outlet.counts)
@@ -203,22 +212,23 @@ extension Replayer {
 
         /// - Returns: `nil` if it was interrupted.
         private func feed(
-            _ part: ArchiveIndex<Files>.Part, _ index: Int, _ feed: inout ReplayedLines, _ lone: LoneReader<Files>,
-            _ board: Monitor<Board>, progressed: (Int) -> Void
+            _ part: ArchiveIndex<Files>.Part, _ index: Int, for unit: Int, _ feed: inout ReplayedLines,
+            _ lone: LoneReader<Files>, _ board: Monitor<Board>, progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
             feed.beginPart(overflowOf: part.bundle == PartitionPath.overflowBundle ? part.day : nil)
             var isInterrupted = false
             var reported = 0
             var unreported = 0
             var last: SourceRun?
+            let reading = self.plan.units[unit].description
             let byteCount = try part.visitRuns(in: self.replayer.data) { run, bytes throws(FileSystemError) in
                 if let last, !run.continues(last) { try feed.finishBatch() }
                 last = run
                 lone.read(
-                    bytes, of: run, in: part,
+                    bytes, of: run, in: part, for: reading,
                     use: { poison in
                         feed.use(poison)
-                        board.update { $0.leavesOutMore = true }
+                        board.update { $0.leavesOut = ($0.leavesOut ?? []) + poison.lines.suffix(1) }
                     },
                     { lines, offset, start in
                         feed.take(
@@ -239,7 +249,7 @@ extension Replayer {
             progressed(part.byteCount - reported)
             var facts = feed.facts
             facts.unexplainedByteCount = part.byteCount - byteCount
-            self.catalog.record(facts, of: index)
+            if self.plan.units[unit].env.rawValue == part.environment { self.catalog.record(facts, of: index) }
             return facts
         }
     }
@@ -248,7 +258,7 @@ extension Replayer {
 
     /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
-        var leavesOutMore = false
+        var leavesOut: [PoisonedLine]?
         let lone = self.loneReader(0, observer.noticed)
         var surveyor = LineSurveyor(
             request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
@@ -277,10 +287,10 @@ extension Replayer {
                     _ = try part.visitRuns(in: self.data) { run, bytes throws(FileSystemError) in
                         do throws(Replay.Failure) {
                             try lone.read(
-                                bytes, of: run, in: part,
+                                bytes, of: run, in: part, for: "\(pass)",
                                 use: { poison in
                                     surveyor.use(poison)
-                                    leavesOutMore = true
+                                    leavesOut = (leavesOut ?? []) + poison.lines.suffix(1)
                                 },
                                 { lines, offset, start throws(Replay.Failure) in
                                     try surveyor.take(
@@ -300,7 +310,7 @@ extension Replayer {
             }
             surveyor.finishPass()
         }
-        if leavesOutMore { throw .leavesOutMore([]) }
+        if let leavesOut { throw .leavesOut(leavesOut, told: []) }
         return surveyor.survey
     }
 }

@@ -48,9 +48,10 @@ package struct Replayer<Files: FileSystem>: Sendable {
         self.options = options
     }
 
-    /// Remembers what ends the program while `body` runs.
+    /// Remembers what ends the program while `body` runs; once a line is left out, `body` begins again.
     private func remembering(
-        in memory: LoneReader<Files>.Memory, _ body: (Self) throws(Replay.Failure) -> Replay.Report
+        in memory: LoneReader<Files>.Memory, _ observer: Replay.Observer,
+        _ body: (Self) throws(Replay.Failure) -> Replay.Report
     ) throws(Replay.Failure) -> Replay.Report {
         var copy = self
         copy.places = self.placesIn(memory.data)
@@ -60,14 +61,23 @@ package struct Replayer<Files: FileSystem>: Sendable {
             do throws(Replay.Failure) {
                 var report = try body(copy)
                 report.unread = unread + report.unread
-                try Replay.onDisk { () throws(FileSystemError) in
+                do throws(FileSystemError) {
                     try LoneReader.removePlaces(of: Self.program, in: memory.data)
+                } catch {
+                    observer.noticed("\(error)")
                 }
                 return report
             } catch {
-                // One turn for each line that ended the program before: this process finds no other.
-                guard case .leavesOutMore(let told) = error else { throw error }
+                guard case .leavesOut(let lines, let told) = error else {
+                    for text in unread { observer.noticed(text) }
+                    throw error
+                }
                 unread += told
+                let known = try copy.poison(of: copy.loneReader(0) { _ in })
+                for line in lines where known?.readers(of: line.stream).readers(at: line.offset) == nil {
+                    let isMerger = try Replay.onDisk { () throws(FileSystemError) in try self.data.hasState("merge") }
+                    throw .endsReplay(line, root: self.data.root, isMerger: isMerger)
+                }
             }
         }
     }
@@ -97,8 +107,11 @@ package struct Replayer<Files: FileSystem>: Sendable {
         guard self.request.origin == .archive else { throw .journalInPlace }
         let lock = try self.data.lockForReplay()
         defer { self.files.close(lock) }
-        let memory = LoneReader.Memory(exportsOf: self.data)
-        return try self.remembering(in: memory) { replayer throws(Replay.Failure) in try replayer.replace(observer) }
+        // What is left out of exports in use is the operator's to say, and a fleet's.
+        let memory = LoneReader.Memory(undecidedIn: self.data, for: PoisonOffsets.exports)
+        return try self.remembering(in: memory, observer) { replayer throws(Replay.Failure) in
+            try replayer.replace(observer)
+        }
     }
 
     /// Counts what ``run(_:)`` would write, but writes nothing.
@@ -160,7 +173,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
         guard let own else { throw .outputBusy(output) }
         defer { self.files.close(own) }
         let memory = LoneReader.Memory(of: Self.program, in: target, for: PoisonOffsets.exports)
-        return try self.remembering(in: memory) { replayer throws(Replay.Failure) in
+        return try self.remembering(in: memory, observer) { replayer throws(Replay.Failure) in
             if self.request.origin == .journal { return try replayer.replayJournal(into: target, observer) }
             return try replayer.replayArchive(into: target, observer)
         }

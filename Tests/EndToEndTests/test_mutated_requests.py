@@ -283,8 +283,10 @@ class MutatedRequestsTests(SiteTest):
                 self.site.live_port, REQUESTS * 2 // 10, SEED + 2, live_requests("a-token-of-the-tests-0123456789"))}
         for sender in senders.values():
             sender.thread.start()
-        for sender in senders.values():
-            sender.thread.join()
+        # A line a minute: a long run is ended when it makes no progress, not for its length.
+        while any(sender.thread.is_alive() for sender in senders.values()):
+            next(sender for sender in senders.values() if sender.thread.is_alive()).thread.join(60)
+            print("left:", {name: sender.left for name, sender in senders.items()}, flush=True)
         processes = {"door": door.process, "receiver": receiver, "live": live}
         peaks = {name: peak_mebibytes(process.child.pid) for name, process in processes.items() if process.is_running}
         for name, sender in senders.items():

@@ -5,6 +5,7 @@ The defect is not in the program: a library that is loaded before it has a fault
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -192,27 +193,33 @@ class ReplayTests(PoisonTest):
 
     def test_a_replay_elsewhere_leaves_the_line_out_and_remembers_it_there(self):
         lines, before = self.ship_all()
-        output = self.site.root / "again"
-        for _ in range(2):
-            self.assertEqual(self.replay("--output", output, thread=COMMAND)[0], -11)
-        code, said = self.replay("--output", output, thread=COMMAND)
-        self.assertEqual(code, 0, said)
-        self.assertIn("ended the program twice", said)
-        self.check_generation(output, lines)
-        # Its places are of no use any more; what it left out is remembered.
-        self.assertEqual([path.name for path in (output / "state").glob("readers.replay*")], ["readers.replay.lines"])
-        self.assertEqual(self.contents(), before)
+        # With repetitions dropped, all lines are read once before.
+        for output, *more in ((self.site.root / "again",), (self.site.root / "distinct", "--distinct")):
+            for _ in range(2):
+                self.assertEqual(self.replay("--output", output, *more, thread=COMMAND)[0], -11)
+            code, said = self.replay("--output", output, *more, thread=COMMAND)
+            self.assertEqual(code, 0, said)
+            self.assertIn("ended the program twice", said)
+            self.check_generation(output, lines)
+            # Its places are of no use any more; what it left out is remembered.
+            self.assertEqual([path.name for path in (output / "state").glob("readers.replay*")], ["readers.replay.lines"])
+            self.assertEqual(self.contents(), before)
         # With the program mended and the folder gone, nothing is left out.
         shutil.rmtree(output)
         self.assertEqual(self.replay("--output", output)[0], 0)
         self.assertEqual(self.letters(output), [])
 
-    def test_a_replay_in_place_leaves_the_line_out_and_changes_no_export_before(self):
+    def test_a_replay_in_place_leaves_it_to_the_operator_what_is_left_out(self):
         lines, before = self.ship_all()
         for _ in range(2):
             self.assertEqual(self.replay(thread=COMMAND)[0], -11)
+        code, said = self.replay(thread=COMMAND)
+        self.assertEqual(code, 65, said)
         outputs = {path: data for path, data in before.items() if path.parts[0] in ("archive", "exports")}
         self.assertEqual({path: data for path, data in self.contents().items() if path in outputs}, outputs)
+        # The command that it names.
+        [command] = re.findall(r"run waybill (set-aside .*), and the replay again", said)
+        self.assertEqual(run(*command.split()).returncode, 0)
         code, said = self.replay(thread=COMMAND)
         self.assertEqual(code, 0, said)
         self.check_generation(self.site.data, lines)
