@@ -64,8 +64,9 @@ class Client:
 
     def ship(self, raws, seconds=120):
         """Appends pieces, and ships each until it is answered, as a client that may lose any answer."""
-        deadline = time.monotonic() + patience(seconds)
         for raw in raws:
+            # For each, however many there are.
+            deadline = time.monotonic() + patience(seconds)
             self.content += raw
             while True:
                 assert time.monotonic() < deadline, "the stream is not shipped"
