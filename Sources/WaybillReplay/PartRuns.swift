@@ -32,6 +32,17 @@ extension ArchiveIndex.Part {
 }
 
 extension LoneReader {
+    /// The lines that are left out now and were not when these were.
+    func leftOut(since known: PoisonedLines?) -> [PoisonedLine] {
+        Array((self.poison?.lines ?? []).dropFirst(known?.lines.count ?? 0))
+    }
+
+    /// Throws if lines are left out that were not when a reading began: what it has read of them before counted.
+    func requireNoMore(than known: PoisonedLines?) throws(Replay.Failure) {
+        let lines = self.leftOut(since: known)
+        if !lines.isEmpty { throw .leavesOut(lines, told: []) }
+    }
+
     /// Reads a run of the archive, whose position is told by the file and the place in it.
     ///
     /// - Parameters:

@@ -69,31 +69,25 @@ extension Replayer {
         finish: () throws(FileSystemError) -> [Destination: Replay.Counts]
     ) throws(Replay.Failure) -> Replay.Report {
         let lone = self.loneReader(0, observer.noticed)
+        let poison = try self.poison(of: lone)
         var feed = ReplayedLines(
             request: self.request, range: self.request.range, survey: survey, environment: nil,
             outlets: targets.map {
                 FeedOutlet(provider: $0.options.provider, target: $0.target, days: DayCursor($0.options.zone))
-            }, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
+            }, erased: try self.data.erasedForReplay(), poison: poison)
         var shifted = ShiftedLines(root: self.data.root, files: self.files)
         var report = Replay.Report()
         var progress = Replay.Progress()
         progress.totalByteCount = max(0, end.rawValue - start.rawValue)
         progress.totalUnitCount = 1
-        var leavesOut: [PoisonedLine]?
         let damages = try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
             do throws(FileSystemError) {
                 let ranges = try shifted.ranges(of: batch)
-                lone.read(
-                    batch, for: "feed",
-                    use: { poison in
-                        feed.use(poison)
-                        leavesOut = (leavesOut ?? []) + poison.lines.suffix(1)
-                    },
-                    { lines, offset, start in
-                        feed.take(
-                            lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
-                            receivedAt: batch.receivedAt, shifted: ranges)
-                    })
+                lone.read(batch, for: "feed", use: { feed.use($0) }) { lines, offset, start in
+                    feed.take(
+                        lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
+                        receivedAt: batch.receivedAt, shifted: ranges)
+                }
                 try feed.finishBatch()
             } catch {
                 throw .disk(error)
@@ -101,7 +95,7 @@ extension Replayer {
             progress.byteCount = batch.position.rawValue - start.rawValue
             observer.progressed(progress)
         }
-        if let leavesOut { throw .leavesOut(leavesOut, told: []) }
+        try lone.requireNoMore(than: poison)
         report.counts = try Replay.onDisk(finish)
         self.places.forget()
         report.unexplainedByteCount = damages.reduce(0) { $0 + $1.end.rawValue - $1.start.rawValue }
@@ -116,31 +110,26 @@ extension Replayer {
         from start: JournalPosition, to end: JournalPosition, _ observer: Replay.Observer
     ) throws(Replay.Failure) -> LineSurvey {
         let lone = self.loneReader(0, observer.noticed)
+        let poison = try self.poison(of: lone)
         var surveyor = LineSurveyor(
-            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
+            request: self.request, erased: try self.data.erasedForReplay(), poison: poison)
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
-        var leavesOut: [PoisonedLine]?
         var lineCount = 0
         try self.visitJournal(from: start, to: end, observer) { batch, _ throws(Replay.Failure) in
             batch.raw.forEachLine { _ in lineCount += 1 }
         }
         for pass in surveyor.passes(lineCount: lineCount) {
             try self.visitJournal(from: start, to: end, observer) { batch, number throws(Replay.Failure) in
-                try lone.read(
-                    batch, for: "\(pass)",
-                    use: { poison in
-                        surveyor.use(poison)
-                        leavesOut = (leavesOut ?? []) + poison.lines.suffix(1)
-                    },
-                    { lines, offset, start throws(Replay.Failure) in
-                        try surveyor.take(
-                            lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
-                            in: pass)
-                    })
+                try lone.read(batch, for: "\(pass)", use: { surveyor.use($0) }) {
+                    lines, offset, start throws(Replay.Failure) in
+                    try surveyor.take(
+                        lines, of: batch.description, from: offset, at: LinePosition(part: number, offset: start),
+                        in: pass)
+                }
             }
             surveyor.finishPass()
         }
-        if let leavesOut { throw .leavesOut(leavesOut, told: []) }
+        try lone.requireNoMore(than: poison)
         return surveyor.survey
     }
 

@@ -163,7 +163,7 @@ extension Replayer {
             var targets: [(options: ExportOptions, target: Target)] = []
             let poison = try lone.reload()
             guard poison == self.plan.poison else {
-                board.update { $0.leavesOut = $0.leavesOut ?? [] }
+                board.update { $0.leavesOut = [] }
                 return nil
             }
             for options in options { targets.append((options, try self.make(unit, options))) }
@@ -181,7 +181,7 @@ extension Replayer {
                 if facts.map({ known in
                     known.times.map { times in wanted.contains { $0.overlaps(times) } } ?? false
                 }) ?? true {
-                    facts = try self.feed(part, index, for: number, &feed, lone, board) {
+                    facts = try self.feed(part, index, for: number, &feed, lone) {
                         progressed(self.advance(board, by: $0))
                     }
                 } else {
@@ -194,7 +194,11 @@ extension Replayer {
                     outcome.strayLineCount += facts.strayLineCount
                 }
             }
-            guard board.update({ $0.leavesOut }) == nil else { return nil }
+            let more = lone.leftOut(since: poison)
+            guard more.isEmpty else {
+                board.update { $0.leavesOut = more }
+                return nil
+            }
             outcome.counts = try self.finish(unit, targets)
             for outlet in feed.outlets {
                 outcome.counts[outlet.provider, default: Replay.Counts()].add(outlet.counts)
@@ -213,7 +217,7 @@ extension Replayer {
         /// - Returns: `nil` if it was interrupted.
         private func feed(
             _ part: ArchiveIndex<Files>.Part, _ index: Int, for unit: Int, _ feed: inout ReplayedLines,
-            _ lone: LoneReader<Files>, _ board: Monitor<Board>, progressed: (Int) -> Void
+            _ lone: LoneReader<Files>, progressed: (Int) -> Void
         ) throws(FileSystemError) -> PartFacts? {
             feed.beginPart(overflowOf: part.bundle == PartitionPath.overflowBundle ? part.day : nil)
             var isInterrupted = false
@@ -224,17 +228,11 @@ extension Replayer {
             let byteCount = try part.visitRuns(in: self.replayer.data) { run, bytes throws(FileSystemError) in
                 if let last, !run.continues(last) { try feed.finishBatch() }
                 last = run
-                lone.read(
-                    bytes, of: run, in: part, for: reading,
-                    use: { poison in
-                        feed.use(poison)
-                        board.update { $0.leavesOut = ($0.leavesOut ?? []) + poison.lines.suffix(1) }
-                    },
-                    { lines, offset, start in
-                        feed.take(
-                            lines, of: run.description, from: offset, at: LinePosition(part: index, offset: start),
-                            receivedAt: run.receivedAt, shifted: run.shiftedAt == nil ? .none : .all)
-                    })
+                lone.read(bytes, of: run, in: part, for: reading, use: { feed.use($0) }) { lines, offset, start in
+                    feed.take(
+                        lines, of: run.description, from: offset, at: LinePosition(part: index, offset: start),
+                        receivedAt: run.receivedAt, shifted: run.shiftedAt == nil ? .none : .all)
+                }
                 unreported += bytes.count
                 if unreported >= 1 << 20 {
                     progressed(unreported)
@@ -258,10 +256,10 @@ extension Replayer {
 
     /// Collects what must be known about all lines first; reads nothing if nothing is needed.
     func survey(_ plan: ReplayPlan<Files>, _ observer: Replay.Observer) throws(Replay.Failure) -> LineSurvey {
-        var leavesOut: [PoisonedLine]?
         let lone = self.loneReader(0, observer.noticed)
+        let poison = try self.poison(of: lone)
         var surveyor = LineSurveyor(
-            request: self.request, erased: try self.data.erasedForReplay(), poison: try self.poison(of: lone))
+            request: self.request, erased: try self.data.erasedForReplay(), poison: poison)
         guard !surveyor.passes(lineCount: 0).isEmpty else { return surveyor.survey }
         let inRange = plan.allParts
         var lineCount = 0
@@ -286,17 +284,12 @@ extension Replayer {
                 do throws(FileSystemError) {
                     _ = try part.visitRuns(in: self.data) { run, bytes throws(FileSystemError) in
                         do throws(Replay.Failure) {
-                            try lone.read(
-                                bytes, of: run, in: part, for: "\(pass)",
-                                use: { poison in
-                                    surveyor.use(poison)
-                                    leavesOut = (leavesOut ?? []) + poison.lines.suffix(1)
-                                },
-                                { lines, offset, start throws(Replay.Failure) in
-                                    try surveyor.take(
-                                        lines, of: run.description, from: offset,
-                                        at: LinePosition(part: index, offset: start), in: pass)
-                                })
+                            try lone.read(bytes, of: run, in: part, for: "\(pass)", use: { surveyor.use($0) }) {
+                                lines, offset, start throws(Replay.Failure) in
+                                try surveyor.take(
+                                    lines, of: run.description, from: offset,
+                                    at: LinePosition(part: index, offset: start), in: pass)
+                            }
                             if observer.isStopped() { throw .interrupted(done: 0, of: plan.units.count) }
                         } catch {
                             failure = error
@@ -310,7 +303,7 @@ extension Replayer {
             }
             surveyor.finishPass()
         }
-        if let leavesOut { throw .leavesOut(leavesOut, told: []) }
+        try lone.requireNoMore(than: poison)
         return surveyor.survey
     }
 }
