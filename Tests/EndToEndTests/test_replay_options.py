@@ -184,7 +184,7 @@ class DeterminismTests(OptionTest):
         self.ship(100_000)
         self.assertEqual(receiver.stop(), 0)
         _, said = self.lines(*self.ALL, "--output", output)
-        self.assertIn("begins again: the archive has changed", said)
+        self.assertIn("begins again: the archive, or what is left out of it, has changed", said)
         self.assertEqual(tree(output), self.made("fresh", *self.ALL))
 
     def test_two_replays_to_one_directory(self):
