@@ -125,6 +125,7 @@ final class Door: Sendable {
         let bytes = try self.body(of: reading)
         let standing = try self.standing(of: reading, bytes)
         let body = IngestBody(bytes, as: reading.dialect)
+        if reading.standing == nil, body.hasSeveralKeys { throw .severalKeys }
         let dialect = body.dialect
         let source = standing.key.source
         guard source.dialects.contains(dialect) else { throw Refusal(reason: .dialect, standing: standing) }
@@ -179,10 +180,7 @@ final class Door: Sendable {
         switch KeySearch.find(in: body, isKnown: { settings[$0] != nil }) {
         case .known(let key): return try self.standing(of: key, reading.headers, settings)
         case .unknown: throw Refusal(reason: .unknownKey)
-        case .several:
-            throw Refusal(
-                reason: .malformed,
-                text: JSONWriter.object { $0.member("error", "the body names several keys; nothing of it was stored") })
+        case .several: throw .severalKeys
         case .noKey: throw Refusal(reason: .noKey)
         case .unreadable: throw Refusal(reason: .malformed)
         }
@@ -200,6 +198,12 @@ final class Door: Sendable {
 }
 
 extension Door.Refusal {
+    static var severalKeys: Self {
+        Self(
+            reason: .malformed,
+            text: JSONWriter.object { $0.member("error", "the body names several keys; nothing of it was stored") })
+    }
+
     /// What a sender of too many events is told.
     init(
         _ refusal: EventQuota.Refusal, _ events: IngestedEvents, for dialect: Dialect, _ standing: DoorStanding

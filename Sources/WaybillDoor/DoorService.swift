@@ -167,7 +167,7 @@ package final class DoorService: Service {
             // What a connection may read before the others of its event loop have their turn.
             .childChannelOption(.maxMessagesPerRead, value: 1)
             .childChannelOption(
-                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16 << 10)
+                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 32 << 10)
             )
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             // Who has sent everything may close that side, and gets its answer; in TLS, an alert says so to both.

@@ -124,11 +124,15 @@ struct EventTape: ~Copyable {
     func hasMembers(_ object: Int, without names: [StaticString]) -> Bool {
         var walk = self.tape.members(of: object)
         while let (key, _) = walk.next(in: self.tape) {
-            let name = self.tape.bytes(of: key)
-            let isEscaped = self.tape[key].traits.contains(.hasEscapes)
-            if !names.contains(where: { JSONText.equals(name, isEscaped: isEscaped, $0) }) { return true }
+            if !self.isName(key, ofAny: names) { return true }
         }
         return false
+    }
+
+    private func isName(_ key: Int, ofAny names: [StaticString]) -> Bool {
+        let name = self.tape.bytes(of: key)
+        let isEscaped = self.tape[key].traits.contains(.hasEscapes)
+        return names.contains { JSONText.equals(name, isEscaped: isEscaped, $0) }
     }
 
     /// Whether a member is there and is `true`.
@@ -205,6 +209,21 @@ struct EventTape: ~Copyable {
 
 /// A body and its events.
 extension EventTape {
+    /// Whether two keys of the body's own differ.
+    var hasSeveralKeys: Bool {
+        var first: [UInt8]?
+        var walk = self.tape.members(of: 0)
+        while let (name, value) = walk.next(in: self.tape) {
+            guard self.tape[value].kind == .string, self.isName(name, ofAny: Self.keyNames) else { continue }
+            let key = self.text(of: value)
+            if let first, !key.isEmpty, first != key { return true }
+            if !key.isEmpty { first = key }
+        }
+        return false
+    }
+
+    private static let keyNames: [StaticString] = ["writeKey", "api_key", "token"]
+
     /// A list, if the body has one.
     func list(_ name: StaticString) -> Int? {
         self.value(name, in: 0).flatMap { self.tape[$0].kind == .array ? $0 : nil }

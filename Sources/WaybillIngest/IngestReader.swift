@@ -38,6 +38,15 @@ package struct IngestBody: ~Copyable {
         }
     }
 
+    /// Whether it names two keys of its own that differ, of which ``KeySearch`` finds the first.
+    package var hasSeveralKeys: Bool {
+        switch self.content {
+        case .json(let tape): tape.hasSeveralKeys
+        case .lines: false
+        case .unreadable: false
+        }
+    }
+
     /// Reads all events.
     ///
     /// - Parameter type: what the path says about Segment's single calls.

@@ -3,8 +3,9 @@
 ///     {"batch":[{"event":…,"properties":{…,"token":KEY}},…],"sent_at":…,"api_key":KEY}
 ///
 /// A body comes from anyone until its key is known. So it is looked through as bytes, by its brackets, quotes and the names of
-/// members, and nothing is kept of it: one pass, in which each event that is broken is passed twice. It ends at the first key
-/// that is not known.
+/// members, and nothing is kept of it: one pass, in which each event that is broken is passed twice. It ends at the body's own
+/// key, and at the first key that is not known. Whether another own key follows is known to who reads the body
+/// (``IngestBody/hasSeveralKeys``).
 ///
 /// A key is the body's own `writeKey`, `api_key` or `token`; where it has none of them, it is the `api_key`, the `token` or the
 /// `properties.token` of its events. Only in such a body is a property called token a key: backends have fields of that name.
@@ -12,7 +13,7 @@ package struct KeySearch {
     package enum Finding: Hashable, Sendable {
         case known(String)
         case unknown
-        /// Two keys that differ.
+        /// Events with keys that differ.
         case several
         case noKey
         /// None, and brackets or quotes do not match: no event could be told from another.
@@ -20,6 +21,7 @@ package struct KeySearch {
     }
 
     private enum End: Error {
+        case known(String)
         case unknown
         case several
         case unreadable
@@ -35,8 +37,6 @@ package struct KeySearch {
     private let body: [UInt8]
     private let isKnown: (String) -> Bool
     private var position = 0
-    /// The body's own key.
-    private var own: Range<Int>?
     /// The first key of an event, and whether another event has another one.
     private var ofEvents: Range<Int>?
     private var areEventsSeveral = false
@@ -60,17 +60,20 @@ package struct KeySearch {
             try self.searchBody()
         } catch {
             switch error {
+            case .known(let key): return .known(key)
             case .unknown: return .unknown
             case .several: return .several
             // What stands behind a key may be broken: that is judged by who reads the events.
-            case .unreadable: if self.own == nil, self.ofEvents == nil { return .unreadable }
+            case .unreadable: if self.ofEvents == nil { return .unreadable }
             }
         }
-        if self.own == nil, self.areEventsSeveral { return .several }
-        guard let key = self.own ?? self.ofEvents else { return .noKey }
-        let text = String(decoding: self.body[key], as: UTF8.self)
+        if self.areEventsSeveral { return .several }
+        guard let key = self.ofEvents else { return .noKey }
+        let text = self.text(key)
         return self.isKnown(text) ? .known(text) : .unknown
     }
+
+    private func text(_ range: Range<Int>) -> String { String(decoding: self.body[range], as: UTF8.self) }
 
     private mutating func searchBody() throws(End) {
         if self.body.starts(with: [0xEF, 0xBB, 0xBF]) { self.position = 3 }
@@ -95,7 +98,7 @@ package struct KeySearch {
             do throws(End) {
                 if try self.next() == UInt8(ascii: "{") { try self.searchObject(.event) }
             } catch {
-                guard error == .unreadable else { throw error }
+                guard case .unreadable = error else { throw error }
                 // A broken event ends where its brackets say so.
                 self.position = start
                 (self.ofEvent, self.ofProperties) = (nil, nil)
@@ -104,9 +107,7 @@ package struct KeySearch {
             // No key of the body comes.
             if isBody {
                 if self.areEventsSeveral { throw .several }
-                if let key = self.ofEvents, !self.isKnown(String(decoding: self.body[key], as: UTF8.self)) {
-                    throw .unknown
-                }
+                if let key = self.ofEvents, !self.isKnown(self.text(key)) { throw .unknown }
             }
             try self.skipValue()
             let end = self.body[self.position]
@@ -143,12 +144,9 @@ package struct KeySearch {
         case (.body, UInt8(ascii: "\""))
         where self.isName(name, "writeKey") || self.isName(name, "api_key") || self.isName(name, "token"):
             guard let key = try self.key() else { return }
-            if let own, self.body[own] != self.body[key] { throw .several }
-            guard self.isKnown(String(decoding: self.body[key], as: UTF8.self)) else { throw .unknown }
-            self.own = key
-        // With the body's own key, those of events have no meaning.
-        case (.body, UInt8(ascii: "["))
-        where self.own == nil && (self.isName(name, "batch") || self.isName(name, "data")):
+            let text = self.text(key)
+            throw self.isKnown(text) ? .known(text) : .unknown
+        case (.body, UInt8(ascii: "[")) where self.isName(name, "batch") || self.isName(name, "data"):
             try self.searchList(isBody: false)
         case (.event, UInt8(ascii: "\"")) where self.isName(name, "api_key") || self.isName(name, "token"):
             guard let key = try self.key() else { return }
@@ -157,7 +155,7 @@ package struct KeySearch {
         case (.properties, UInt8(ascii: "\"")) where self.isName(name, "token"):
             if let key = try self.key() { self.ofProperties = key }
         // A body without a list is an event itself.
-        case (.body, UInt8(ascii: "{")) where self.own == nil && self.isName(name, "properties"),
+        case (.body, UInt8(ascii: "{")) where self.isName(name, "properties"),
             (.event, UInt8(ascii: "{")) where self.isName(name, "properties"):
             try self.searchObject(.properties)
         default: break

@@ -78,7 +78,9 @@ import WaybillTestSupport
         var key = RequestKey.named(query: query, authorization: headers["authorization"])
         if key == nil, dialect != .native, dialect != .pixel {
             switch KeySearch.find(in: text, isKnown: { _ in true }) {
-            case .known(let found): key = found
+            case .known(let found):
+                if body.hasSeveralKeys { return Result(refused: "several-keys") }
+                key = found
             case .several: return Result(refused: "several-keys")
             case .noKey, .unreadable: break
             case .unknown: Issue.record("every key is known")

@@ -23,6 +23,7 @@ enum IngestFuzz {
         let reading: IngestReading
         let events: IngestedEvents
         let key: KeySearch.Finding
+        let hasSeveralKeys: Bool
     }
 
     private static func run(_ input: [UInt8], _ dialect: Dialect) throws {
@@ -59,9 +60,11 @@ enum IngestFuzz {
             receivedAt: Self.receivedAt, address: policy.apply(to: "192.0.2.33"), userAgent: Self.browser,
             generator: SeededGenerator(seed: seed))
         var batch = IngestBatch()
-        let reading = IngestBody(body, as: dialect).read(type: type, context, into: &batch)
+        let read = IngestBody(body, as: dialect)
+        let hasSeveralKeys = read.hasSeveralKeys
+        let reading = read.read(type: type, context, into: &batch)
         let key = KeySearch.find(in: body) { _ in true }
-        return Outcome(reading: reading, events: batch.finish(), key: key)
+        return Outcome(reading: reading, events: batch.finish(), key: key, hasSeveralKeys: hasSeveralKeys)
     }
 
     /// Every event of the request is taken or a fault, and nothing else is.
@@ -70,7 +73,7 @@ enum IngestFuzz {
         if outcome.reading == .tooManyEvents {
             // Each has a byte at least. Its caller stores nothing of it.
             try require(body.count >= IngestLimits.eventCountMax, "too many events in \(body.count) bytes")
-            return try Self.check(outcome.key, body)
+            return
         }
         if outcome.reading != .read {
             try require(dialect != .native && dialect != .pixel, "\(dialect) is \(outcome.reading): \(shown(body))")
@@ -94,20 +97,19 @@ enum IngestFuzz {
         let byteCountMax = 3 * body.count + 4096 * (taken + 1)
         try require(outcome.events.bytes.count <= byteCountMax, "\(outcome.events.bytes.count) bytes: \(shown(body))")
         try require(outcome.key != .known(""), "an empty key")
-        try Self.check(outcome.key, body)
+        if dialect != .native { try Self.checkKey(of: outcome, body) }
     }
 
-    /// The body's own key is found, whatever else is in the body.
-    private static func check(_ key: KeySearch.Finding, _ body: [UInt8]) throws {
+    /// The body's own key is found, whatever else is in the body, and another one behind it.
+    private static func checkKey(of outcome: Outcome, _ body: [UInt8]) throws {
         // A name with escapes is no key's.
-        guard !body.contains(UInt8(ascii: "\\")), let request = ReferenceJSON(body), case .object = request else {
-            return
-        }
+        guard !body.contains(UInt8(ascii: "\\")), case .object(let members)? = ReferenceJSON(body) else { return }
+        let key = outcome.key
         try require(key != .unreadable, "a good body is unreadable: \(shown(body))")
-        for name in ["writeKey", "api_key", "token"] {
-            guard let own = request[name]?.text, !own.isEmpty else { continue }
-            return try require(key == .known(own) || key == .several, "the key is \(key): \(shown(body))")
-        }
+        let names = ["writeKey", "api_key", "token"].map { Array($0.utf8) }
+        let own = members.filter { names.contains($0.key) }.compactMap(\.value.text).filter { !$0.isEmpty }
+        if let first = own.first { try require(key == .known(first), "the key is \(key): \(shown(body))") }
+        try require(outcome.hasSeveralKeys == (Set(own).count > 1), "one key, or several? \(shown(body))")
     }
 
     /// The events of a body that is JSON; `nil` for one that is none.
