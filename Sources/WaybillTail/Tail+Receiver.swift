@@ -107,6 +107,8 @@ extension Tail {
         self.enqueue(key)
         // The last receiver may have held less: then it was not checked for a departed writer.
         if self.table[key].isDrained { self.enqueueProbe(key) }
+        // The file was cut while another receiver took it, which held less of it.
+        if !file.isSegment, file.reach != .gone, self.table[key].acked > file.byteCount { self.truncated(key) }
     }
 
     /// Takes the end of the receiver's journal from an answer.

@@ -243,6 +243,24 @@ struct TailTruncationTests {
         #expect(bench.texts == ["one\n", "two\n"])
     }
 
+    @Test(arguments: [nil, "fleet"])
+    func `a file cut below what a receiver holds, while one that holds nothing answered, is shipped`(
+        fleet: String?
+    ) throws {
+        let bench = try TailBench(files)
+        bench.receiver.fleet = fleet
+        files.append("/log/a.log", "head\none\ntwo\nthree\n")
+        bench.run()
+        var other = BenchStore("other", of: fleet)
+        bench.exchange(with: &other)
+        try bench.meet()
+        files.rewrite("/log/a.log", "head\nuno\n")
+        bench.scan()
+        bench.exchange(with: &other)
+        bench.run()
+        #expect(bench.texts == ["head\none\ntwo\nthree\n", "head\nuno\n"])
+    }
+
     @Test(arguments: ["cut", "deleted"], [false, true])
     func `a loss while no receiver answers is named once, though another receiver answers next`(
         how: String, isRestarted: Bool
