@@ -154,10 +154,9 @@ extension DataVerifier {
         _ check: ExportCheck, _ days: Set<ExportDay>, _ archive: Checkpoint
     ) throws(FileSystemError) {
         check.expectNothing()
-        check.unreadLineCount =
-            try PoisonedLines.read(in: self.data)?.lines.count { $0.reader == PoisonOffsets.archive } ?? 0
         check.sink.days = days
         try self.map(archive, into: [check])
+        check.countUnread(try PoisonedLines.read(in: self.data))
         let (records, letters) = (check.sink.records, check.sink.letters)
         var aliens: [ExportDay: [Alien]] = [:]
         var lacking: [ExportDay: [UInt64: Int]] = [:]

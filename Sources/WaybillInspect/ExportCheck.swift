@@ -178,9 +178,11 @@ final class ExportCheck {
     var foundLines: [FoundLine] = []
     private var exporter: Exporter
     var sink = ExpectedSink()
-    /// Lines of the quarantine that this export may have read before they ended the archive's reader: nothing can tell
-    /// which of its events they are.
-    var unreadLineCount = 0
+    /// Lines of the quarantine that this export may have read, or refused unread: nothing can tell which of its events or
+    /// dead letters they are.
+    private var unreadLineCount = 0
+    /// Lines of the archive that this export did not read.
+    private var refusedLineCount = 0
 
     init(
         name: String, options: ExportOptions, checkpointPath: String, position: Int, entries: [String: String],
@@ -202,6 +204,15 @@ final class ExportCheck {
     /// The export's folder below the data directory.
     var folder: String { "exports/\(self.name)" }
 
+    /// Counts the lines that are not read and that the archive does not have, once all that it has was mapped.
+    func countUnread(_ poison: PoisonedLines?) {
+        let count = poison?.count(unreadBy: self.readers.union([PoisonOffsets.archive])) ?? 0
+        self.unreadLineCount = count - self.refusedLineCount
+    }
+
+    /// By whom lines are set aside that this export refuses unread.
+    private var readers: Set<String> { [PoisonOffsets.exports, self.options.provider.rawValue] }
+
     /// Takes one event that the archive does not have for one of the lines that nothing reads.
     ///
     /// - Returns: `false` if all of them were taken.
@@ -215,6 +226,7 @@ final class ExportCheck {
     func expectNothing() {
         self.exporter = Exporter(self.options)
         self.sink = ExpectedSink()
+        self.refusedLineCount = 0
     }
 
     /// Maps one line of the archive; each event gets a record of its own.
@@ -224,6 +236,7 @@ final class ExportCheck {
         } else if !line.isRefusedUnread {
             return
         }
+        if let poison = line.poison, !poison.isDisjoint(with: self.readers) { self.refusedLineCount += 1 }
         _ = self.exporter.export(
             line, source: source, receivedAt: receivedAt, isAgeJudged: true, isShifted: isShifted, to: &self.sink)
         self.exporter.finishGroup(to: &self.sink)

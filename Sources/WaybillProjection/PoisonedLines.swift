@@ -121,6 +121,13 @@ package struct PoisonedLines: Hashable, Sendable {
         return PoisonedLines(known + [line])
     }
 
+    /// How many lines one of these readers does not read.
+    package func count(unreadBy readers: Set<String>) -> Int {
+        self.readers.values.reduce(0) { count, places in
+            count + places.values.count { !$0.isDisjoint(with: readers) }
+        }
+    }
+
     /// Who does not read the lines of a stream, by their offsets.
     package func readers(of stream: StreamName) -> PoisonOffsets {
         PoisonOffsets(self.readers[stream] ?? [:])
