@@ -23,8 +23,8 @@ final class FleetLedger {
     var unregistered: Set<Int> = []
     /// Hosts that were copied with their agent's registry.
     var cloned: Set<Int> = []
-    /// What agents have sent of each stream to the present fleet: the number of the line at each offset.
-    private var sent: [StreamID: [UInt64: Int]] = [:]
+    /// What agents have sent of each stream to the present fleet: the places of lines, and their numbers.
+    private var sent: [StreamID: [Range<UInt64>: Int]] = [:]
     /// The stream in which each line was sent.
     private var streams: [Int: StreamID] = [:]
     /// Streams that had two lines at one offset.
@@ -119,8 +119,12 @@ final class FleetLedger {
             guard byte == 0x0A else { continue }
             if let token = Self.token(in: line) {
                 self.streams[token] = id
-                let known = self.sent[id, default: [:]].updateValue(token, forKey: start)
-                if let known, known != token { self.ambiguous.insert(id) }
+                let place = start..<(start + UInt64(line.count))
+                let isOther = self.sent[id, default: [:]].contains {
+                    $0.key.overlaps(place) && ($0.key, $0.value) != (place, token)
+                }
+                if isOther { self.ambiguous.insert(id) }
+                self.sent[id, default: [:]][place] = token
             }
             start += UInt64(line.count)
             line = []
@@ -130,6 +134,7 @@ final class FleetLedger {
     /// The lines that were sent of a stream below an offset; `nil` if two files may have that name.
     func sent(_ id: StreamID, below offset: StreamOffset) -> [Int]? {
         guard !self.contested.contains(id), !self.ambiguous.contains(id) else { return nil }
-        return (self.sent[id] ?? [:]).filter { $0.key < offset.rawValue && $0.value >= Self.firstToken }.map(\.value)
+        return (self.sent[id] ?? [:]).filter { $0.key.lowerBound < offset.rawValue && $0.value >= Self.firstToken }.map(
+            \.value)
     }
 }
