@@ -231,7 +231,7 @@ class EraseTest(ErasureTest):
         self.ship(self.lines(300))
         self.assertEqual(receiver.stop(), 0)
         self.seal()
-        command, variables = self.delivery(server, "--rate", "20")
+        command, variables = self.delivery(server, "--rate", "2")
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=variables)
         state = self.site.data / "state" / "deliver-mixpanel.state"
         until(lambda: state.exists() and b"+ part:" in state.read_bytes(), 30, "a part is being delivered")
