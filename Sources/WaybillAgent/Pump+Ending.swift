@@ -79,14 +79,14 @@ extension Pump where Hints: ~Copyable {
         var standing = AgentStanding()
         standing.summary = self.summary
         standing.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
-        standing.summary.lostByteCount = self.tail.loss.byteCount
+        standing.summary.lostByteCount = self.tail.notices.loss.byteCount
         standing.isConnected = self.phase == .ready
         standing.isStalled = self.isStalled
         standing.isFleetDoubted = self.isFleetDoubted
-        standing.refusals = self.tail.refusals
-        standing.formats = self.tail.formats
+        standing.refusals = self.tail.notices.refusals
+        standing.formats = self.tail.notices.formats
         standing.kept = self.tail.kept
-        standing.summary.unreadableFileCount = self.tail.unreadable.count
+        standing.summary.unreadableFileCount = self.tail.notices.unreadable.count
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount
         standing.clockSkew = self.clockSkew
@@ -109,9 +109,9 @@ extension Pump where Hints: ~Copyable {
         self.takeNotices()
         if self.phase == .ready, self.farewell == nil { self.send(.bye) }
         self.link?.close()
-        self.summary.lostByteCount = self.tail.loss.byteCount
-        self.summary.unreadableFileCount = self.tail.unreadable.count
-        self.summary.refusedFileCount = self.tail.refusals.values.reduce(0, +)
+        self.summary.lostByteCount = self.tail.notices.loss.byteCount
+        self.summary.unreadableFileCount = self.tail.notices.unreadable.count
+        self.summary.refusedFileCount = self.tail.notices.refusals.values.reduce(0, +)
         self.summary.disputedStreamCount = self.disputes.count
         self.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started

@@ -54,7 +54,7 @@ extension Pump where Hints: ~Copyable {
             report.address = self.address
         }
         report.lastFailure = self.lastFailure.map { String($0.prefix(AgentReport.errorCharacterCountMax)) }
-        let unread = self.tail.unreadable.prefix(AgentReport.fileCountMax).map(\.text).sorted()
+        let unread = self.tail.notices.unreadable.prefix(AgentReport.fileCountMax).map(\.text).sorted()
         let unreadPaths = Set(unread)
         report.files = unread.map { path in
             AgentReport.File(

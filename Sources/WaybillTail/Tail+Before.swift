@@ -75,7 +75,7 @@ extension Tail {
     mutating func rememberSkip(_ stream: StreamKey, _ now: TailTime) throws(FileSystemError) {
         guard self.rememberedFleet.before[stream]?.isSkipped == false else { return }
         self.rememberedFleet.before[stream]?.isSkipped = true
-        self.changed.insert(stream)
+        self.changes.insert(stream)
         do throws(FileSystemError) {
             try self.checkpoint(now)
         } catch {
@@ -117,7 +117,7 @@ extension Tail {
         self.table[stream].isPositioned = false
         self.table[stream].isAsking = true
         let path = self.table[stream].path
-        self.complain(
+        self.notices.complain(
             path, .segmentAwaits(self.id(of: stream), path: path, holder: before.name, byteCount: before.offset))
         return .disputed
     }
@@ -129,7 +129,7 @@ extension Tail {
         where before.isSkipped && self.table[key].isSegment && !self.table[key].disputes.isEmpty {
             holders.insert(before.holder)
         }
-        for entry in self.rememberedSegments.values where !entry.disputes.isEmpty {
+        for entry in self.former.segments.values where !entry.disputes.isEmpty {
             if let before = entry.before, before.isSkipped { holders.insert(before.holder) }
         }
         for holder in holders.sorted() {
@@ -153,19 +153,14 @@ extension Tail {
         for (key, before) in self.rememberedFleet.before where isReplaced(before) {
             self.rememberedFleet.before[key] = before.replaced(by: current)
             self.rememberedFleet.offsets[key] = nil
-            self.changed.insert(key)
+            self.changes.insert(key)
         }
-        for (id, entry) in self.rememberedSegments {
-            guard let before = entry.before, isReplaced(before) else { continue }
-            self.rememberedSegments[id]?.before = before.replaced(by: current)
-            self.rememberedSegments[id]?.stored = nil
-        }
-        for (inode, entries) in self.remembered {
-            for (index, entry) in entries.enumerated() {
-                guard let before = entry.before, isReplaced(before) else { continue }
-                self.remembered[inode]?[index].before = before.replaced(by: current)
-                self.remembered[inode]?[index].stored = nil
-            }
+        self.former.update { entry in
+            guard let before = entry.before, isReplaced(before) else { return nil }
+            var entry = entry
+            entry.before = before.replaced(by: current)
+            entry.stored = nil
+            return entry
         }
     }
 }

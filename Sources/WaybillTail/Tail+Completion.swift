@@ -109,7 +109,7 @@ extension Tail {
             self.notices.append(
                 .segmentNamed(StreamID(unchecked: String(name.dropLast(SegmentName.suffix.count))), path: segmentPath))
         } catch {
-            self.complain(path, .unreadable(path: path, error))
+            self.notices.complain(path, .unreadable(path: path, error))
         }
     }
 
@@ -135,7 +135,7 @@ extension Tail {
             try self.files.unlink(name, in: folder)
             self.notices.append(.emptySegmentDeleted(path: path))
         } catch {
-            self.complain(path, .unreadable(path: path, error))
+            self.notices.complain(path, .unreadable(path: path, error))
         }
     }
 }

@@ -6,7 +6,7 @@ extension Tail {
     /// Checks every file of every source; this periodic scan is authoritative.
     package mutating func scan(_ now: TailTime) {
         self.scanCount &+= 1
-        self.unreadable.removeAll(keepingCapacity: true)
+        self.notices.beginLook()
         // Must come first, so that a renamed segment is not considered lost.
         self.clearUnfinishedSegments(now)
         self.sweepKept(now)
@@ -18,14 +18,14 @@ extension Tail {
                     self.observe($0, source: source, now)
                 }
             }
-            for link in expansion.links { self.refuse(link, .folderLink) }
+            for link in expansion.links { self.notices.refuse(link, .folderLink) }
             for failure in expansion.failures {
-                self.complain(failure.path, .unreadable(path: failure.path, failure))
+                self.notices.complain(failure.path, .unreadable(path: failure.path, failure))
             }
             directories.formUnion(expansion.directories.map { PathKey($0) })
         }
         self.directories = directories.map(\.text).sorted()
-        self.forgetUnsuitable()
+        self.leftOut.forgetUnseen(inScan: self.scanCount)
         var lost = self.checkUnseen(now)
         self.retryFaulty(now)
         self.settleLost(&lost, now)
@@ -69,12 +69,12 @@ extension Tail {
             guard let found = try self.status(at: path, source: source) else { return }
             status = found
         } catch {
-            self.complain(path, .unreadable(path: path, error))
+            self.notices.complain(path, .unreadable(path: path, error))
             return
         }
-        guard status.kind != .link else { return self.refuse(path, .link) }
+        guard status.kind != .link else { return self.notices.refuse(path, .link) }
         guard status.kind == .regular else {
-            self.complain(path, .notRegular(path: path))
+            self.notices.complain(path, .notRegular(path: path))
             return
         }
         if let key = self.table.key(of: status.identity) {
@@ -88,7 +88,9 @@ extension Tail {
         switch self.sources[source].kind {
         case .spool: self.observeSegment(path, source: source, status, now)
         case .files:
-            if !self.isLeftOut(status) { self.observeForeign(path, source: source, status, now) }
+            if !self.leftOut.contains(status, inScan: self.scanCount) {
+                self.observeForeign(path, source: source, status, now)
+            }
         }
     }
 
@@ -151,7 +153,7 @@ extension Tail {
         self.table.move(key, to: path)
         guard let id = self.streamID(of: self.table[key]) else { return }
         self.notices.append(.rotated(id, from: oldPath, to: path))
-        self.changed.insert(key)
+        self.changes.insert(key)
     }
 
     /// The change indicated by a file's current length and modification time.
@@ -191,7 +193,7 @@ extension Tail {
                 self.enqueueProbe(key)
             } else if news == .grown {
                 // So that the registry has the length if the file disappears while no agent runs.
-                self.changed.insert(key)
+                self.changes.insert(key)
                 self.hold(key)
             }
         }
@@ -203,7 +205,7 @@ extension Tail {
         let file = self.table[key]
         guard byteCount < seenByteCount, !file.isSegment else { return }
         self.table[key].examined = min(file.examined, byteCount)
-        self.lost(
+        self.notices.lost(
             .cut(
                 self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: seenByteCount - byteCount),
             seenByteCount - byteCount)
@@ -247,11 +249,11 @@ extension Tail {
             }
             if file.phase == .following, self.source(of: file.path) == nil {
                 self.table[key].phase = .left(since: now.monotonic)
-                self.changed.insert(key)
+                self.changes.insert(key)
             }
             self.observeLength(key, status)
         } catch {
-            self.complain(file.path, .unreadable(path: file.path, error))
+            self.notices.complain(file.path, .unreadable(path: file.path, error))
         }
         return .present
     }
@@ -301,7 +303,7 @@ extension Tail {
     private mutating func left(_ key: StreamKey, _ now: TailTime) {
         guard !self.table[key].isSegment, self.table[key].phase != .sealOffered else { return }
         self.table[key].phase = .left(since: now.monotonic)
-        self.changed.insert(key)
+        self.changes.insert(key)
     }
 
     /// Searches for a file in the directory of its old path.

@@ -101,9 +101,9 @@ extension Tail {
 
     /// Entries of the registry whose files were not found again since the start, and of which no fleet has said anything.
     private var unfoundBeforeFleet: [RegistryEntry] {
-        let entries = Array(self.remembered.values.joined()) + Array(self.rememberedSegments.values)
+        let entries = self.former.foreign + Array(self.former.segments.values)
         return entries.filter { entry in
-            entry.state == .open && entry.stored == nil && !self.isFrozen(entry)
+            entry.state == .open && entry.stored == nil && !self.former.isFrozen(entry)
                 && self.sources.contains { $0.name == entry.source }
         }
     }
@@ -145,7 +145,7 @@ extension Tail {
 
     /// The file has other bytes than the fleet: a foreign one was rewritten.
     private mutating func dropStored(_ stream: StreamKey) {
-        self.changed.insert(stream)
+        self.changes.insert(stream)
         if !self.table[stream].isSegment { self.truncated(stream) }
         self.rememberedFleet.offsets[stream] = nil
         self.rememberedFleet.claims[stream] = nil
@@ -204,7 +204,7 @@ extension Tail {
         self.rememberedFleet.offsets[stream] = StoredOffset(
             fleet: self.rememberedFleet.ordinal, incarnation: file.streamIncarnation, offset: offset, digest: digest,
             by: by)
-        self.changed.insert(stream)
+        self.changes.insert(stream)
         return offset - former
     }
 

@@ -15,13 +15,13 @@ extension Tail {
     mutating func observeSegment(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
         let name = Path.name(of: path)
         guard let segment = SegmentName(parsing: KeptSegmentName.plain(name)) else {
-            self.complain(path, .notSegment(path: path))
+            self.notices.complain(path, .notSegment(path: path))
             return
         }
         do throws(FileSystemError) {
             guard try self.judgeSegment(path) != nil else { return }
         } catch {
-            self.complain(path, .unreadable(path: path, error))
+            self.notices.complain(path, .unreadable(path: path, error))
             return
         }
         let id = segment.id
@@ -32,7 +32,7 @@ extension Tail {
         }
         if let other = self.bySegment[id] {
             guard self.table[other].reach != .path else {
-                self.complain(path, .duplicateSegment(StreamID(unchecked: id), path: path))
+                self.notices.complain(path, .duplicateSegment(StreamID(unchecked: id), path: path))
                 return
             }
             self.forget(other)
@@ -40,7 +40,7 @@ extension Tail {
         var file = TailedFile(source: source, origin: .segment(id: id), path: path, status: status)
         var stored: RegistryEntry?
         file.scanSeen = self.scanCount
-        if let entry = self.rememberedSegments.removeValue(forKey: id) {
+        if let entry = self.former.segments.removeValue(forKey: id) {
             file.restore(entry, for: self.receivers.current)
             file.cursor = min(file.acked, status.byteCount)
             stored = entry
@@ -49,7 +49,7 @@ extension Tail {
         }
         let key = self.insert(file)
         self.bySegment[id] = key
-        self.changed.insert(key)
+        self.changes.insert(key)
         if let stored { self.restoreInFleet(key, stored) }
         if self.table[key].isDrained { self.enqueueProbe(key) } else { self.hold(key) }
         self.enqueue(key)
@@ -58,18 +58,18 @@ extension Tail {
     /// Forgets a segment that was renamed in order to be shipped under another id: its bytes are not lost.
     private mutating func reshipped(_ id: String, _ status: FileStatus) {
         if let key = self.bySegment[id], self.table[key].identity == status.identity { self.forget(key) }
-        if let entry = self.rememberedSegments[id], entry.identity == status.identity {
-            self.rememberedSegments[id] = nil
-            self.removedIDs.insert(id)
+        if let entry = self.former.segments[id], entry.identity == status.identity {
+            self.former.segments[id] = nil
+            self.changes.removeEntry(id)
         }
     }
 
     mutating func observeForeign(_ path: String, source: Int, _ status: FileStatus, _ now: TailTime) {
         var file = TailedFile(source: source, origin: .foreign, path: path, status: status)
         file.scanSeen = self.scanCount
-        let entries = self.remembered[status.identity.inode] ?? []
+        let entries = self.former.entries(of: status.identity.inode)
         if let entry = self.unchanged(entries, path, status) {
-            self.take(entry)
+            self.former.take(entry)
             file.restore(entry, for: self.receivers.current)
             let key = self.insert(file)
             self.restoreInFleet(key, entry)
@@ -121,7 +121,7 @@ extension Tail {
         guard let fingerprint else { return }
         self.table[key].fingerprint = fingerprint
         self.assignIncarnation(key, fingerprint, outdated)
-        self.changed.insert(key)
+        self.changes.insert(key)
         self.releasePredecessors(of: self.table[key].identity)
         self.enqueue(key)
     }
@@ -140,7 +140,7 @@ extension Tail {
         of file: TailedFile, _ descriptor: FileID
     ) throws(FileSystemError) -> [RegistryEntry] {
         var outdated: [RegistryEntry] = []
-        for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
+        for entry in self.former.entries(of: file.identity.inode) where self.isSameFile(entry, file) {
             var isOutdated = false
             for held in entry.held {
                 guard let digest = held.digest,
@@ -175,7 +175,7 @@ extension Tail {
         let file = self.table[key]
         var own: RegistryEntry?
         var next = file.pastHeads.first { $0.hash == fingerprint.hash }?.nextIncarnation ?? 0
-        for entry in self.remembered[file.identity.inode] ?? [] where self.isSameFile(entry, file) {
+        for entry in self.former.entries(of: file.identity.inode) where self.isSameFile(entry, file) {
             if let past = entry.pastHeads.first(where: { $0.hash == fingerprint.hash }) {
                 next = max(next, past.nextIncarnation)
             }
@@ -195,7 +195,7 @@ extension Tail {
             }
         }
         if let own, own.greatestIncarnation + 1 == next {
-            self.take(own)
+            self.former.take(own)
             self.table[key].restore(own, for: self.receivers.current)
             self.restoreInFleet(key, own)
             self.cutUnread(key, from: own.byteCount, to: file.byteCount)
@@ -203,7 +203,7 @@ extension Tail {
         }
         self.table[key].incarnation = next
         // On a file system without creation times, a file that begins in the same way may reuse a deleted file's inode.
-        while let id = self.registryKey(of: self.table[key]), self.goneIDs.contains(id.description) {
+        while let id = self.registryKey(of: self.table[key]), self.former.isGone(id.description) {
             self.table[key].incarnation += 1
         }
         // The content before, if it had the same head, has the stream before at the present receiver. The numbers there
@@ -311,8 +311,8 @@ extension Tail {
         if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
         self.table[key].isFaulty = false
         self.table[key].overlong = nil
-        if let id = self.registryKey(of: file) { self.goneIDs.insert(id.description) }
-        self.changed.insert(key)
+        if let id = self.registryKey(of: file) { self.former.insertGone(id.description) }
+        self.changes.insert(key)
         self.enqueue(key)
     }
 
@@ -341,7 +341,7 @@ extension Tail {
         self.table[key].byteCount = byteCount
         self.table[key].resume(nil)
         self.table[key].others = whole
-        self.changed.insert(key)
+        self.changes.insert(key)
     }
 
     /// Forgets a stream that can no longer be read and of which no receiver holds anything.
@@ -357,7 +357,7 @@ extension Tail {
         if file.isIdentified, let offset, !file.isSegment || offset >= file.byteCount {
             guard file.ending != .told || offset < file.byteCount else { return }
             self.tellEnding(key, at: offset)
-            self.changed.insert(key)
+            self.changes.insert(key)
             return
         }
         self.tellEnding(key, at: max(file.cursor, offset ?? 0))
@@ -371,23 +371,16 @@ extension Tail {
         let id = self.streamID(of: file)
         switch file.ending {
         case .cut:
-            self.lost(.cut(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
+            self.notices.lost(.cut(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
         case .told, .unseen:
             // A file that was not open at its end is reported even if no bytes are known to be missing.
             let isNamed = file.ending == .unseen && !file.isSegment && id != nil
             guard lostByteCount > 0 || isNamed else { break }
-            self.lost(.vanished(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
+            self.notices.lost(
+                .vanished(id, path: file.path, offset: offset, lostByteCount: lostByteCount), lostByteCount)
         }
         self.table[key].ending = .told
         self.table[key].byteCount = offset
-    }
-
-    /// Reports and counts lost bytes.
-    mutating func lost(_ notice: TailNotice, _ byteCount: Int) {
-        self.notices.append(notice)
-        guard byteCount > 0 else { return }
-        self.loss.byteCount += byteCount
-        self.loss.occasionCount += 1
     }
 
     /// Handles an inode that another file has now.

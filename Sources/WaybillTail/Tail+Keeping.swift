@@ -63,7 +63,7 @@ extension Tail {
                     guard let status = try self.judgeSegment(path), status.kind == .regular else { continue }
                     found.append(Found(path: path, source: index, name: kept, byteCount: status.byteCount))
                 } catch {
-                    self.complain(path, .unreadable(path: path, error))
+                    self.notices.complain(path, .unreadable(path: path, error))
                 }
             }
         }
@@ -90,7 +90,7 @@ extension Tail {
             let name = Path.name(of: file.path)
             if let folder, let status = try self.files.status(of: name, in: folder), status.identity == file.identity {
                 guard max(status.byteCount, openByteCount) <= sealedByteCount else {
-                    self.complain(
+                    self.notices.complain(
                         file.path,
                         .segmentGrewAfterSeal(
                             id, path: file.path, sealedByteCount: sealedByteCount, byteCount: status.byteCount))
@@ -106,7 +106,7 @@ extension Tail {
             self.forget(key)
         } catch {
             self.closeDescriptor(key)
-            self.complain(file.path, .segmentUndeletable(id, path: file.path, error))
+            self.notices.complain(file.path, .segmentUndeletable(id, path: file.path, error))
         }
         return false
     }
@@ -182,7 +182,7 @@ extension Tail {
             try self.files.rename(Path.name(of: path), to: name, in: folder)
             return true
         } catch {
-            self.complain(path, .unreadable(path: path, error))
+            self.notices.complain(path, .unreadable(path: path, error))
             return false
         }
     }
@@ -192,7 +192,7 @@ extension Tail {
     /// Deletes kept segments and files of the quarantine beyond their limits; at the start and once a minute.
     mutating func sweepKept(_ now: TailTime) {
         self.seenAt = now.wall
-        self.refreshWishes(now)
+        self.wishes.refresh(now.monotonic)
         if let last = self.keptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
         self.keptAt = now.monotonic
         let isKeeping = self.limits.keep != nil
@@ -223,7 +223,7 @@ extension Tail {
                 kept.segmentByteCount = max(0, kept.segmentByteCount - file.byteCount)
                 self.notices.append(.keptSegmentDeleted(path: file.path, byteCount: file.byteCount, reason))
             } catch {
-                self.complain(file.path, .unreadable(path: file.path, error))
+                self.notices.complain(file.path, .unreadable(path: file.path, error))
             }
         }
         kept.quarantineByteCount = self.sweepQuarantine(now)
@@ -241,7 +241,7 @@ extension Tail {
                     AgedFile(path: path, byteCount: status.byteCount, time: status.modified / 1_000_000))
             }
         } catch {
-            self.complain(error.path, .unreadable(path: error.path, error))
+            self.notices.complain(error.path, .unreadable(path: error.path, error))
         }
         var byteCount = files.byteCount
         for (file, reason) in self.limits.quarantine.excess(of: files, now: now.wall.milliseconds) {
@@ -250,7 +250,7 @@ extension Tail {
                 byteCount = max(0, byteCount - file.byteCount)
                 self.notices.append(.quarantineDeleted(path: file.path, byteCount: file.byteCount, reason))
             } catch {
-                self.complain(file.path, .unreadable(path: file.path, error))
+                self.notices.complain(file.path, .unreadable(path: file.path, error))
             }
         }
         return byteCount

@@ -38,7 +38,7 @@ extension Tail {
         // What this receiver holds under another number is in another stream.
         if file.receiver > 0 {
             self.table[key].resume(nil)
-            self.changed.insert(key)
+            self.changes.insert(key)
         }
         self.table[key].streamIncarnation = number
     }
@@ -53,7 +53,7 @@ extension Tail {
     private mutating func setNumber(of key: StreamKey, to number: ContentNumber) {
         self.rememberedFleet.numbers[key] = number
         self.rememberedFleet.undurable.insert(key)
-        self.changed.insert(key)
+        self.changes.insert(key)
     }
 
     /// Lets a receiver outside the fleet be asked for a file's streams from 0 on.
@@ -113,7 +113,7 @@ extension Tail {
             let anchor = self.table[stream].anchors.last(where: { $0.end == cursor })
         else { return true }
         self.rememberedFleet.numbers[stream]?.sent = anchor
-        self.changed.insert(stream)
+        self.changes.insert(stream)
         do throws(FileSystemError) {
             try self.writeAhead(now)
             return true

@@ -115,7 +115,7 @@ extension Tail {
     private mutating func quarantineFailed(
         _ stream: StreamKey, _ id: StreamID, _ line: OverlongLine, _ path: String, _ error: FileSystemError
     ) {
-        self.complain(path, .quarantineFailed(id, offset: line.offset, error))
+        self.notices.complain(path, .quarantineFailed(id, offset: line.offset, error))
         self.table[stream].overlong = OverlongLine(
             offset: line.offset, scanned: line.offset, toldLength: line.toldLength)
         self.table[stream].isFaulty = true

@@ -245,7 +245,7 @@ extension Tail {
 
     mutating func readFailed(_ stream: StreamKey, _ error: FileSystemError) {
         let path = self.table[stream].path
-        self.complain(path, .unreadable(path: path, error))
+        self.notices.complain(path, .unreadable(path: path, error))
         self.table[stream].isFaulty = true
         self.faulty.append(stream)
     }

@@ -103,7 +103,7 @@ extension Tail {
         self.table[key].others = known.filter { $0.receiver != self.receivers.current }
         self.table[key].disputes.removeAll { !self.receivers.contains($0.receiver) }
         self.table[key].rest()
-        self.changed.insert(key)
+        self.changes.insert(key)
         self.enqueue(key)
         // The last receiver may have held less: then it was not checked for a departed writer.
         if self.table[key].isDrained { self.enqueueProbe(key) }
@@ -195,12 +195,12 @@ extension Tail {
         let id = self.id(of: stream)
         let sent = file.anchors.first { $0.end == offset }?.digest
         if offset > file.byteCount, let sent, sent == proof.digest {
-            self.complain(
+            self.notices.complain(
                 file.path,
                 .segmentShortened(id, path: file.path, receiverOffset: offset, byteCount: file.byteCount))
             return .shortened
         } else {
-            self.complain(
+            self.notices.complain(
                 file.path,
                 .segmentDisputed(
                     id, path: file.path, receiverOffset: offset, byteCount: file.byteCount,
@@ -235,7 +235,7 @@ extension Tail {
         self.table[stream].isAsking = false
         self.table[stream].examined = 0
         if self.table[stream].phase == .sealOffered { self.table[stream].phase = .complete }
-        self.changed.insert(stream)
+        self.changes.insert(stream)
         self.enqueue(stream)
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
     }
@@ -303,7 +303,7 @@ extension Tail {
         self.table[stream].resume(nil)
         self.table[stream].walk = walk
         self.table[stream].walkCount = count
-        self.changed.insert(stream)
+        self.changes.insert(stream)
     }
 
     mutating func tellDifference(_ stream: StreamKey, at offset: Int) {
@@ -346,7 +346,7 @@ extension Tail {
             case .gone: break
             }
         } catch {
-            self.complain(file.path, .unreadable(path: file.path, error))
+            self.notices.complain(file.path, .unreadable(path: file.path, error))
         }
     }
 
@@ -360,7 +360,7 @@ extension Tail {
         self.table[stream].disputes = []
         self.table[stream].acked = offset
         self.awaitStorage(stream)
-        self.changed.insert(stream)
+        self.changes.insert(stream)
     }
 
     /// Handles the loss of the connection: streams ask for their position before they are read again, and
@@ -490,9 +490,9 @@ extension Tail {
         self.rememberedFleet.forget(key)
         let file = self.table[key]
         self.unregister(file)
-        if file.reach == .gone, let id = self.registryKey(of: file) { self.goneIDs.remove(id.description) }
+        if file.reach == .gone, let id = self.registryKey(of: file) { self.former.removeGone(id.description) }
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
-        self.changed.remove(key)
+        self.changes.remove(key)
         self.table.remove(key)
         self.releasePredecessors(of: file.identity)
     }

@@ -8,12 +8,6 @@ internal import WaybillSystem
 /// those of the open descriptors, so that nothing can be exchanged in between. A foreign file is opened from the folder
 /// that precedes the first wildcard of its pattern: up to there the operator wrote the path, and links are followed.
 extension Tail {
-    /// Reports and counts a refused file, once for each path.
-    mutating func refuse(_ path: String, _ refusal: FileRefusal) {
-        guard self.complain(path, .refused(path: path, refusal)) else { return }
-        self.refusals[refusal, default: 0] += 1
-    }
-
     /// Opens a file for reading; `nil` if it is refused.
     mutating func openUntrusted(_ path: String, _ file: TailedFile) throws(FileSystemError) -> FileID? {
         guard !file.isSegment else { return try self.openSegment(path) }
@@ -28,7 +22,7 @@ extension Tail {
             let rest = base.isEmpty ? path : String(Substring(path.utf8.dropFirst(Path.join(base, "").utf8.count)))
             return try self.withoutForeignNames(try self.files.open(rest, in: folder), path)
         } catch  where error.errno == Errno.link {
-            self.refuse(path, .link)
+            self.notices.refuse(path, .link)
             return nil
         }
     }
@@ -50,7 +44,7 @@ extension Tail {
     ) throws(FileSystemError) -> FileID? {
         do throws(FileSystemError) {
             guard let refusal = try judge(&self, try self.files.status(file)) else { return file }
-            self.refuse(path, refusal)
+            self.notices.refuse(path, refusal)
         } catch {
             self.files.close(file)
             throw error
@@ -66,7 +60,7 @@ extension Tail {
         do throws(FileSystemError) {
             file = try self.files.open(Path.name(of: path), in: folder)
         } catch  where error.errno == Errno.link {
-            self.refuse(path, .link)
+            self.notices.refuse(path, .link)
             return nil
         }
         return try self.closing(file, path) { (tail, status) throws(FileSystemError) in
@@ -80,7 +74,7 @@ extension Tail {
         do throws(FileSystemError) {
             return try self.files.open(folder, .folder)
         } catch  where error.errno == Errno.link {
-            self.refuse(folder, .folderLink)
+            self.notices.refuse(folder, .folderLink)
             return nil
         }
     }
@@ -91,7 +85,7 @@ extension Tail {
         defer { self.files.close(folder) }
         guard let status = try self.files.status(of: Path.name(of: path), in: folder) else { return nil }
         guard let refusal = FileRefusal(ofSegment: status, in: try self.files.status(folder)) else { return status }
-        self.refuse(path, refusal)
+        self.notices.refuse(path, refusal)
         return nil
     }
 

@@ -5,15 +5,13 @@ package import WaybillSystem
 extension Tail {
     /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
-        !self.changed.isEmpty || !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.deleted.hasPending
-            || self.rememberedFleet.isChanged || self.isUnsynchronized
+        !self.changes.isEmpty || !self.receivers.changed.isEmpty || self.deleted.hasPending
+            || self.rememberedFleet.isChanged
     }
 
     /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
     package func isCheckpointDue(_ now: TailTime) -> Bool {
-        guard self.hasUnwrittenChanges else { return false }
-        guard let last = self.checkpointedAt else { return true }
-        return now.monotonic - last >= self.limits.checkpointInterval
+        self.hasUnwrittenChanges && self.changes.isDue(now.monotonic, every: self.limits.checkpointInterval)
     }
 
     /// Writes changes to the registry; they are durable when this returns.
@@ -24,12 +22,12 @@ extension Tail {
         var failure: FileSystemError?
         do throws(FileSystemError) { try self.deleted.write(now.wall) } catch { failure = error }
         try self.writeChanges()
-        if self.isUnsynchronized {
+        if self.changes.isUnsynchronized {
             try self.registry.synchronize()
-            self.isUnsynchronized = false
+            self.changes.synchronized()
         }
         self.rememberedFleet.undurable.removeAll()
-        self.checkpointedAt = now.monotonic
+        self.changes.checkpointed(now.monotonic)
         if let failure { throw failure }
     }
 
@@ -49,7 +47,7 @@ extension Tail {
             if self.hasWritableChanges { try self.rewriteRegistry() }
         } else {
             var lines = StateLines()
-            for id in self.removedIDs.sorted() { lines.remove(id) }
+            for id in self.changes.removedIDs.sorted() { lines.remove(id) }
             // First: what another fleet had stored is void before anything of this one is remembered.
             if self.rememberedFleet.isChanged, let text = self.rememberedFleet.text {
                 lines.set(RememberedFleet.key, text)
@@ -58,32 +56,28 @@ extension Tail {
                 let key = KnownReceivers.Entry.key(ordinal)
                 if let entry = self.receivers[ordinal] { lines.set(key, entry.text) } else { lines.remove(key) }
             }
-            for key in self.changed.sorted(by: { $0.rawValue < $1.rawValue }) { self.register(key, in: &lines) }
+            for key in self.changes.streams.sorted(by: { $0.rawValue < $1.rawValue }) { self.register(key, in: &lines) }
             if self.registry.takes(
-                lines, liveByteCount: self.registeredByteCount, spareByteCount: spareByteCount)
+                lines, liveByteCount: self.changes.byteCount, spareByteCount: spareByteCount)
             {
                 if lines.count > 0 {
                     try self.registry.appendUnsynchronized(lines)
-                    self.isUnsynchronized = true
+                    self.changes.appended()
                 }
             } else {
                 try self.rewriteRegistry()
             }
         }
-        self.changed.removeAll(keepingCapacity: self.changed.count <= Self.keptChangeCountMax)
-        self.removedIDs.removeAll()
+        self.changes.written()
         self.receivers.written()
         self.rememberedFleet.written()
     }
 
     private var hasWritableChanges: Bool {
-        !self.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.rememberedFleet.isChanged
-            || self.isUnsynchronized
-            || self.changed.contains { self.table[$0].isIdentified }
+        !self.changes.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.rememberedFleet.isChanged
+            || self.changes.isUnsynchronized
+            || self.changes.streams.contains { self.table[$0].isIdentified }
     }
-
-    /// The capacity kept for changes until the next checkpoint.
-    private static var keptChangeCountMax: Int { 1024 }
 
     /// The approximate size of a part of a rewrite, in bytes.
     private static var rewrittenByteCount: Int { 256 << 10 }
@@ -96,7 +90,7 @@ extension Tail {
         let registration = Registration(checksum: FNV1a.hash(text.utf8), byteCount: StateLines.byteCount(of: id, text))
         guard file.registration != registration else { return }
         lines.set(id, text)
-        self.registeredByteCount += registration.byteCount - (file.registration?.byteCount ?? 0)
+        self.changes.add(byteCount: registration.byteCount - (file.registration?.byteCount ?? 0))
         self.table[key].registration = registration
     }
 
@@ -112,8 +106,8 @@ extension Tail {
     mutating func unregister(_ file: TailedFile) {
         // A stream that came and went between two checkpoints is not in the registry.
         guard let registration = file.registration, let id = self.registryKey(of: file) else { return }
-        self.registeredByteCount -= registration.byteCount
-        self.removedIDs.insert(id.description)
+        self.changes.add(byteCount: -registration.byteCount)
+        self.changes.removeEntry(id.description)
     }
 
     /// Writes the entries of all streams, including those not seen since the start.
@@ -123,7 +117,7 @@ extension Tail {
         var byteCount = 0
         if let text = self.rememberedFleet.text { lines.set(RememberedFleet.key, text) }
         for entry in self.receivers.entries { lines.set(KnownReceivers.Entry.key(entry.ordinal), entry.text) }
-        for entry in self.rememberedEntries {
+        for entry in self.former.unfrozen {
             lines.set(entry.id, entry.text)
             if lines.bytes.count >= Self.rewrittenByteCount { try self.hand(&lines, to: &rewrite, &byteCount) }
         }
@@ -134,8 +128,7 @@ extension Tail {
         }
         try self.hand(&lines, to: &rewrite, &byteCount)
         try self.registry.finish(rewrite)
-        self.registeredByteCount = byteCount
-        self.isUnsynchronized = false
+        self.changes.rewritten(byteCount: byteCount)
     }
 
     private mutating func hand(
@@ -144,12 +137,5 @@ extension Tail {
         try self.registry.write(lines, to: &rewrite)
         byteCount += lines.bytes.count
         lines = StateLines()
-    }
-
-    /// Entries without a stream, in a deterministic order.
-    private var rememberedEntries: [RegistryEntry] {
-        var entries = Array(self.rememberedSegments.values)
-        for entry in self.remembered.values.joined() where !self.isFrozen(entry) { entries.append(entry) }
-        return entries.sorted { $0.id < $1.id }
     }
 }

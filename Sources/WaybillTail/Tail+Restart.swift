@@ -3,34 +3,25 @@ internal import WaybillSystem
 
 /// Matches the registry's entries with the files on disk after a restart.
 extension Tail {
-    /// Removes the remembered entry of a stream that is followed again.
-    mutating func take(_ entry: RegistryEntry) {
-        let inode = entry.identity.inode
-        self.remembered[inode]?.removeAll { $0 == entry }
-        if self.remembered[inode]?.isEmpty == true { self.remembered[inode] = nil }
-        // A dictionary never releases its capacity.
-        if self.remembered.isEmpty { self.remembered = [:] }
-    }
-
     /// Handles entries that no path matched: their files were renamed away or deleted meanwhile.
     ///
     /// An entry whose file still exists at a path that no pattern matches is kept unchanged: its source was removed
     /// from the configuration and may return.
     mutating func adoptRemembered(_ now: TailTime) {
-        guard !self.remembered.isEmpty || !self.rememberedSegments.isEmpty else { return }
+        guard !self.former.isEmpty else { return }
         var listings: [PathKey: [FileIdentity: String]] = [:]
-        for inode in self.remembered.keys.sorted() {
-            for entry in self.remembered[inode] ?? [] where self.source(named: entry.source) != nil {
+        for inode in self.former.inodes {
+            for entry in self.former.entries(of: inode) where self.source(named: entry.source) != nil {
                 self.adopt(entry, &listings, now)
             }
         }
-        for (id, entry) in self.rememberedSegments.sorted(by: { $0.key < $1.key }) {
+        for (id, entry) in self.former.segments.sorted(by: { $0.key < $1.key }) {
             guard let source = self.source(named: entry.source) else { continue }
             let file = TailedFile(entry, source: source, origin: .segment(id: id), for: self.receivers.current)
             guard !self.leads(entry.path, to: entry.identity), !self.mayBeUnfinished(entry.path),
                 self.isDirectoryPresent(file)
             else { continue }
-            self.rememberedSegments[id] = nil
+            self.former.segments[id] = nil
             self.bySegment[id] = self.insertGone(file, .unseen)
         }
     }
@@ -60,17 +51,17 @@ extension Tail {
         }
         file.phase = .left(since: now.monotonic)
         file.scanSeen = self.scanCount
-        self.take(entry)
+        self.former.take(entry)
         let key = self.insert(file)
         self.restoreInFleet(key, entry)
-        self.changed.insert(key)
+        self.changes.insert(key)
         if !isAtPath { self.notices.append(.rotated(self.id(of: key), from: entry.path, to: file.path)) }
         do throws(FileSystemError) {
             if let status = try self.files.status(at: file.path), status.identity == file.identity {
                 self.observeLength(key, status)
             }
         } catch {
-            self.complain(file.path, .unreadable(path: file.path, error))
+            self.notices.complain(file.path, .unreadable(path: file.path, error))
         }
         if self.table.contains(key), !self.table[key].isDrained { self.hold(key) }
         if self.table.contains(key) { self.enqueue(key) }
@@ -80,7 +71,7 @@ extension Tail {
     ///
     /// The entry stays remembered: a file with the same head in the same inode must not get its id.
     mutating func freeze(_ entry: RegistryEntry, _ ending: TailedFile.Ending) {
-        guard let source = self.source(named: entry.source), self.frozenIDs.insert(entry.id).inserted else { return }
+        guard let source = self.source(named: entry.source), self.former.freeze(entry) else { return }
         let file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)
         // For a stream that was gone before, the loss was reported then, or is in its entry.
         _ = self.insertGone(file, entry.state == .gone ? entry.ending : ending, number: entry.number)
@@ -95,18 +86,13 @@ extension Tail {
         file.reach = .gone
         file.phase = .complete
         let key = self.table.insert(file)
-        if let id = self.registryKey(of: file) { self.goneIDs.insert(id.description) }
+        if let id = self.registryKey(of: file) { self.former.insertGone(id.description) }
         self.rememberedFleet.numbers[key] = number
-        self.changed.insert(key)
+        self.changes.insert(key)
         self.awaitSuccessor(key)
         self.enqueue(key)
         self.forgetUnheld(key)
         return self.table.contains(key) ? key : nil
-    }
-
-    /// Whether a stream was created for an entry that stays remembered.
-    func isFrozen(_ entry: RegistryEntry) -> Bool {
-        self.frozenIDs.contains(entry.id)
     }
 
     /// The source with a name in the registry, or the one that has another number now because sources were added or

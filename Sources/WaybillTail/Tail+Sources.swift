@@ -36,7 +36,7 @@ extension Tail {
                 setAside.append(key)
                 continue
             }
-            if sources[source].name != former.name { self.changed.insert(key) }
+            if sources[source].name != former.name { self.changes.insert(key) }
             self.table[key].source = source
         }
         return setAside
@@ -93,18 +93,11 @@ extension Tail {
             var entry = RegistryEntry(file, source: source)
             entry.id = id
             self.rememberedFleet.complete(&entry, of: key)
-            if case .segment = file.origin {
-                self.rememberedSegments[id] = entry
-                if self.bySegment[id] == key { self.bySegment[id] = nil }
-            } else {
-                self.remembered[file.identity.inode, default: []].removeAll { $0.id == id }
-                self.remembered[file.identity.inode, default: []].append(entry)
-                self.frozenIDs.remove(id)
-                self.goneIDs.remove(id)
-            }
-            self.registeredByteCount -= file.registration?.byteCount ?? 0
+            self.former.setAside(entry)
+            if self.bySegment[id] == key { self.bySegment[id] = nil }
+            self.changes.add(byteCount: -(file.registration?.byteCount ?? 0))
         }
-        self.changed.remove(key)
+        self.changes.remove(key)
         self.rememberedFleet.forget(key)
         self.table.remove(key)
     }

@@ -9,7 +9,7 @@ extension Tail {
             !self.table[stream].disputes.contains(where: { $0.receiver == receiver })
         else { return }
         self.table[stream].disputes.append(SegmentDispute(receiver: receiver, since: now.wall))
-        self.changed.insert(stream)
+        self.changes.insert(stream)
     }
 
     /// Whether the receivers of all these addresses have disagreed with a segment's bytes for so long.
@@ -53,7 +53,7 @@ extension Tail {
                 missing.add(segment)
             }
         } catch {
-            self.complain(error.path, .unreadable(path: error.path, error))
+            self.notices.complain(error.path, .unreadable(path: error.path, error))
         }
         self.notices.append(.segmentsMissing(missing))
     }

@@ -1,22 +1,35 @@
 internal import WaybillSpool
 internal import WaybillSystem
 
+/// What the writers of spools were last seen to ask for, by folder.
+struct KnownWishes {
+    /// How long what was read is used.
+    private static let ageMax = Duration.seconds(5)
+
+    private var wishes: [PathKey: Duration] = [:]
+    private var readAt: MonotonicTime?
+
+    /// Forgets what was read some seconds ago.
+    mutating func refresh(_ now: MonotonicTime) {
+        if let readAt, now - readAt < Self.ageMax { return }
+        self.readAt = now
+        self.wishes.removeAll(keepingCapacity: true)
+    }
+
+    /// How long shipped segments are to stay in a folder; `nil`: to be read.
+    subscript(_ folder: PathKey) -> Duration? {
+        get { self.wishes[folder] }
+        set { self.wishes[folder] = newValue }
+    }
+}
+
 /// Honours what spools ask for: that shipped segments stay for a while, whatever this agent's own limit of age is.
 ///
 /// A wish is looked for when a segment of its folder is shipped or may be too old, and remembered for some seconds; so a
 /// folder without one costs one `fstatat(2)` in this time, and only while its segments are shipped.
 extension Tail {
-    /// How long what was read of a wish is used.
-    private static var wishAge: Duration { .seconds(5) }
     /// With less space than this, nothing is kept because a spool asks for it.
     private static var wishFreeByteCountMin: Int { 64 << 20 }
-
-    /// Forgets what was read some seconds ago.
-    mutating func refreshWishes(_ now: TailTime) {
-        if let last = self.wishesAt, now.monotonic - last < Self.wishAge { return }
-        self.wishesAt = now.monotonic
-        self.wishes.removeAll(keepingCapacity: true)
-    }
 
     /// How long the writer of a spool wants shipped segments to stay; zero if it does not.
     mutating func wish(of folder: FileID, at directory: String) throws(FileSystemError) -> Duration {
@@ -42,10 +55,10 @@ extension Tail {
             switch error.code {
             case .missing: return .zero
             case .link:
-                self.refuse(path, .link)
+                self.notices.refuse(path, .link)
                 return .zero
             case .permission:
-                self.complain(path, .unreadable(path: path, error))
+                self.notices.complain(path, .unreadable(path: path, error))
                 return .zero
             default: throw error
             }
@@ -60,7 +73,7 @@ extension Tail {
             return false
         }
         guard let refusal = FileRefusal(ofSegment: status, in: try self.files.status(folder)) else { return true }
-        self.refuse(path, refusal)
+        self.notices.refuse(path, refusal)
         return false
     }
 
@@ -80,7 +93,7 @@ extension Tail {
                 let freeByteCount = try wish > .zero ? self.files.space(at: directory).freeByteCount : 0
                 wishes[key] = freeByteCount < Self.wishFreeByteCountMin ? .zero : wish
             } catch {
-                self.complain(directory, .unreadable(path: directory, error))
+                self.notices.complain(directory, .unreadable(path: directory, error))
             }
         }
         return wishes

@@ -46,25 +46,14 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     let quarantineDirectory: String
 
     var registry: StateLog<Files>
+    var changes: RegistryChanges
     var receivers = KnownReceivers()
     var rememberedFleet = RememberedFleet()
     /// What was deleted lately, next to the registry.
     var deleted: DeletedSegments<Files>
-    /// The total size of the registry's entries, in bytes.
-    var registeredByteCount = 0
     var table = FileTable()
     var bySegment: [String: StreamKey] = [:]
-    /// Registry entries of foreign files that have not been seen since the start, by inode.
-    var remembered: [UInt64: [RegistryEntry]] = [:]
-    /// The same for segments, by stream id.
-    var rememberedSegments: [String: RegistryEntry] = [:]
-
-    /// Ids of streams that can no longer be read and that the receiver has not sealed.
-    var goneIDs: Set<String> = []
-
-    /// Ids of registry entries for which such streams were created, so that it happens only once.
-    var frozenIDs: Set<String> = []
-
+    var former = FormerEntries()
     var ready = StreamQueue()
     /// Fully read segments, checked in turn for whether their writer is gone.
     var probes = StreamQueue()
@@ -75,31 +64,13 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     /// Streams with lines returned since the start.
     package internal(set) var shippedStreamCount = 0
-    /// The losses since the start, each also reported in a notice.
-    package internal(set) var loss = TailLoss()
-    /// Files and folders that could not be read at the last attempt, by path.
-    package internal(set) var unreadable: Set<PathKey> = []
-    /// How many foreign files had which format since the start; compressed ones are among ``refusals``.
-    package internal(set) var formats: [ForeignFormat: Int] = [:]
-    /// Files that are not followed because they have no lines.
-    var unsuitable: [FileIdentity: Unsuitable] = [:]
-    /// How many paths were refused since the start.
-    package internal(set) var refusals: [FileRefusal: Int] = [:]
-    var notices: [TailNotice] = []
-    /// Paths already reported, so that each is reported only once.
-    var complaints: Set<PathKey> = []
-    var changed: Set<StreamKey> = []
-    var removedIDs: Set<String> = []
-    var checkpointedAt: MonotonicTime?
-    /// Whether the registry has changes that a power failure may undo.
-    var isUnsynchronized = false
+    package internal(set) var notices = TailNotices()
+    var leftOut = LeftOutFiles()
     /// The time of the last search for unfinished segments.
     var sweptAt: MonotonicTime?
     /// The time of the last look at what is kept.
     var keptAt: MonotonicTime?
-    /// How long the writers of spools want shipped segments to stay, by folder, as read since `wishesAt`.
-    var wishes: [PathKey: Duration] = [:]
-    var wishesAt: MonotonicTime?
+    var wishes = KnownWishes()
     /// What was kept at the last look.
     package internal(set) var kept = KeptFiles()
     /// The wall clock at the last scan or meeting.
@@ -157,10 +128,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
                     fleetOrdinals.insert(before.fleet)
                 }
                 recovery.entryCount += 1
-                switch entry.kind {
-                case .segment: self.rememberedSegments[id] = entry
-                case .foreign: self.remembered[entry.identity.inode, default: []].append(entry)
-                }
+                self.former.insert(entry)
             } else {
                 recovery.unreadableKeys.append(id)
             }
@@ -173,7 +141,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.deleted = DeletedSegments(
             path: Path.join(Path.parent(of: registry.path), "deleted.log"), files: fileSystem)
         self.registry = registry
-        self.removedIDs = Set(recovery.unreadableKeys)
+        self.changes = RegistryChanges(removing: recovery.unreadableKeys)
     }
 
     deinit {
@@ -233,9 +201,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     /// Returns the notices since the last call, oldest first.
     package mutating func takeNotices() -> [TailNotice] {
-        let notices = self.notices
-        self.notices = []
-        return notices
+        self.notices.take()
     }
 
     /// Lowers the limits of lines and of their number in a batch to the receiver's.
@@ -299,22 +265,6 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         guard file.isSegment, file.phase == .following, file.reach != .gone, !file.isProbing else { return }
         self.table[key].isProbing = true
         self.probes.append(key)
-    }
-
-    static var complaintCountMax: Int { 65536 }
-
-    /// - Returns: whether it is reported, which is so once for each path.
-    @discardableResult
-    mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
-        if case .unreadable = notice, self.unreadable.count < Self.complaintCountMax {
-            self.unreadable.insert(PathKey(path))
-        }
-        // Only this many problems are reported, for example in a folder with many bad files.
-        guard self.complaints.count < Self.complaintCountMax, self.complaints.insert(PathKey(path)).inserted else {
-            return false
-        }
-        self.notices.append(notice)
-        return true
     }
 }
 

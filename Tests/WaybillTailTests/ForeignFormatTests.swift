@@ -84,7 +84,7 @@ struct ForeignFormatTests {
         bench.settle()
         #expect(Set(bench.texts) == [line + line, "{\"a\":1}\n"])
         #expect(Self.told(bench) == ["/log/a.log cri"])
-        #expect(bench.withTail { $0.formats } == [.cri: 1])
+        #expect(bench.withTail { $0.notices.formats } == [.cri: 1])
     }
 
     @Test func `a compressed file is not shipped, counted once, and not lost when it is deleted`() throws {
@@ -94,7 +94,7 @@ struct ForeignFormatTests {
         bench.settle()
         #expect(bench.texts.isEmpty && bench.order.isEmpty)
         #expect(Self.told(bench) == ["/log/a.log refused compressed"])
-        #expect(bench.withTail { $0.refusals } == [.compressed: 1])
+        #expect(bench.withTail { $0.notices.refusals } == [.compressed: 1])
         #expect(bench.withTail { $0.fileCount } == 0)
         files.remove("/log/a.log")
         bench.settle()
@@ -116,10 +116,10 @@ struct ForeignFormatTests {
         files.append("/log/a.log", "{\"a\":1}\n")
         files.fail(.open, of: "/log/a.log", .error(13))
         bench.settle()
-        #expect(bench.withTail { $0.unreadable.map(\.text) } == ["/log/a.log"])
+        #expect(bench.withTail { $0.notices.unreadable.map(\.text) } == ["/log/a.log"])
         files.fail(.open, of: "/log/a.log", nil)
         bench.settle()
-        #expect(bench.withTail { $0.unreadable }.isEmpty)
+        #expect(bench.withTail { $0.notices.unreadable }.isEmpty)
         #expect(bench.texts == ["{\"a\":1}\n"])
     }
 }

@@ -56,7 +56,7 @@ struct TailRefusalTests {
         bench.settle()
         #expect(bench.texts == ["mine\n"])
         #expect(refusals(bench) == ["\(path(2)).new link", "\(path(1)) link", "\(path(3)) hardLink"])
-        #expect(bench.withTail { $0.refusals } == [.link: 2, .hardLink: 1])
+        #expect(bench.withTail { $0.notices.refusals } == [.link: 2, .hardLink: 1])
         #expect(readCount(of: "/root/secret") == 0)
         #expect(files.unlinkedPaths == [path(4)])
         #expect(files.bytes(of: "/root/secret") == Array("secret\n".utf8))

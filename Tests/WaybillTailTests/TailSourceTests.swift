@@ -86,7 +86,7 @@ struct TailSourceTests {
         bench.scan()
         #expect(bench.follow([spool(0)]) == 1)
         #expect(bench.notices.count { $0.isLoss } == 1)
-        #expect(bench.withTail { $0.loss.byteCount } == 4)
+        #expect(bench.withTail { $0.notices.loss.byteCount } == 4)
     }
 
     @Test func `a renamed file is found at a restart although its source has another number`() throws {

@@ -137,7 +137,7 @@ struct TailTruncationTests {
         bench.run()
         #expect(bench.texts == ["one\ntwo\nfour\n"])
         #expect(bench.losses == ["cut /log/a.log 8+6"])
-        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 6, occasionCount: 1))
+        #expect(bench.withTail { $0.notices.loss } == TailLoss(byteCount: 6, occasionCount: 1))
     }
 
     @Test
@@ -154,7 +154,7 @@ struct TailTruncationTests {
         bench.run()
         #expect(bench.losses == ["cut /log/a.log 4+10"])
         #expect(bench.texts == ["one\n", "uno\n"])
-        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 10, occasionCount: 1))
+        #expect(bench.withTail { $0.notices.loss } == TailLoss(byteCount: 10, occasionCount: 1))
     }
 
     @Test
@@ -319,7 +319,7 @@ struct TailTruncationTests {
         bench.exchange(with: &other)
         bench.run()
         #expect(bench.losses == ["cut /log/a.log 8+6", "vanished /log/a.log 4+4"])
-        #expect(bench.withTail { $0.loss } == TailLoss(byteCount: 10, occasionCount: 2))
+        #expect(bench.withTail { $0.notices.loss } == TailLoss(byteCount: 10, occasionCount: 2))
     }
 
     @Test

@@ -1,0 +1,76 @@
+internal import WaybillSystem
+
+/// The registry's entries of which no file was found yet since the start, and those whose content no file has any more.
+struct FormerEntries {
+    /// Of segments, by stream id.
+    var segments: [String: RegistryEntry] = [:]
+    /// Of foreign files, by inode.
+    private var byInode: [UInt64: [RegistryEntry]] = [:]
+    /// Ids of streams that can no longer be read and that the receiver has not sealed.
+    private var gone: Set<String> = []
+    /// Ids of entries for which such streams were created, so that it happens only once.
+    private var frozen: Set<String> = []
+
+    var isEmpty: Bool { self.byInode.isEmpty && self.segments.isEmpty }
+
+    /// In ascending order.
+    var inodes: [UInt64] { self.byInode.keys.sorted() }
+
+    func entries(of inode: UInt64) -> [RegistryEntry] { self.byInode[inode] ?? [] }
+
+    /// All of foreign files.
+    var foreign: [RegistryEntry] { Array(self.byInode.values.joined()) }
+
+    /// Those that belong into the registry, in a deterministic order: a frozen one is there with its stream.
+    var unfrozen: [RegistryEntry] {
+        (self.segments.values + self.byInode.values.joined().filter { !self.isFrozen($0) }).sorted { $0.id < $1.id }
+    }
+
+    mutating func insert(_ entry: RegistryEntry) {
+        switch entry.kind {
+        case .segment: self.segments[entry.id] = entry
+        case .foreign: self.byInode[entry.identity.inode, default: []].append(entry)
+        }
+    }
+
+    /// Takes the entry of a file that is followed no more: it continues as after a restart.
+    mutating func setAside(_ entry: RegistryEntry) {
+        self.byInode[entry.identity.inode]?.removeAll { $0.id == entry.id }
+        self.insert(entry)
+        self.frozen.remove(entry.id)
+        self.gone.remove(entry.id)
+    }
+
+    /// Removes the entry of a file that is followed again.
+    mutating func take(_ entry: RegistryEntry) {
+        let inode = entry.identity.inode
+        self.byInode[inode]?.removeAll { $0 == entry }
+        if self.byInode[inode]?.isEmpty == true { self.byInode[inode] = nil }
+        // A dictionary never releases its capacity.
+        if self.byInode.isEmpty { self.byInode = [:] }
+    }
+
+    /// Replaces the entries for which `change` gives another one.
+    mutating func update(_ change: (RegistryEntry) -> RegistryEntry?) {
+        for (id, entry) in self.segments {
+            if let changed = change(entry) { self.segments[id] = changed }
+        }
+        for (inode, entries) in self.byInode {
+            for (index, entry) in entries.enumerated() {
+                if let changed = change(entry) { self.byInode[inode]?[index] = changed }
+            }
+        }
+    }
+
+    // MARK: Contents that are gone
+
+    /// Whether a stream was created for an entry that stays here.
+    func isFrozen(_ entry: RegistryEntry) -> Bool { self.frozen.contains(entry.id) }
+
+    /// - Returns: whether it was not frozen before.
+    mutating func freeze(_ entry: RegistryEntry) -> Bool { self.frozen.insert(entry.id).inserted }
+
+    func isGone(_ id: String) -> Bool { self.gone.contains(id) }
+    mutating func insertGone(_ id: String) { self.gone.insert(id) }
+    mutating func removeGone(_ id: String) { self.gone.remove(id) }
+}

@@ -1,0 +1,74 @@
+package import WaybillSystem
+
+/// What a tail has to tell: notices in the order of events, each about a path once, and their counts since the start.
+package struct TailNotices {
+    /// So many problems are reported, for example in a folder with many bad files.
+    static let complaintCountMax = 65_536
+
+    /// Oldest first.
+    private(set) var pending: [TailNotice] = []
+    /// The losses, each also reported in a notice.
+    package private(set) var loss = TailLoss()
+    /// Files and folders that could not be read at the last attempt, by path.
+    package private(set) var unreadable: Set<PathKey> = []
+    /// How many foreign files had which format; compressed ones are among ``refusals``.
+    package private(set) var formats: [ForeignFormat: Int] = [:]
+    /// How many paths were refused.
+    package private(set) var refusals: [FileRefusal: Int] = [:]
+    /// Paths already reported.
+    private var complaints: Set<PathKey> = []
+
+    mutating func append(_ notice: TailNotice) {
+        self.pending.append(notice)
+    }
+
+    /// Returns the notices since the last call.
+    mutating func take() -> [TailNotice] {
+        let notices = self.pending
+        self.pending = []
+        return notices
+    }
+
+    /// Reports a problem once for each path.
+    ///
+    /// - Returns: whether this one is reported.
+    @discardableResult
+    mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
+        if case .unreadable = notice, self.unreadable.count < Self.complaintCountMax {
+            self.unreadable.insert(PathKey(path))
+        }
+        guard self.isFirst(path) else { return false }
+        self.pending.append(notice)
+        return true
+    }
+
+    private mutating func isFirst(_ subject: String) -> Bool {
+        self.complaints.count < Self.complaintCountMax && self.complaints.insert(PathKey(subject)).inserted
+    }
+
+    /// Begins another look, which finds again what cannot be read.
+    mutating func beginLook() {
+        self.unreadable.removeAll(keepingCapacity: true)
+    }
+
+    /// Reports and counts a refused file, once for each path.
+    mutating func refuse(_ path: String, _ refusal: FileRefusal) {
+        guard self.complain(path, .refused(path: path, refusal)) else { return }
+        self.refusals[refusal, default: 0] += 1
+    }
+
+    /// Reports and counts a file that is shipped although its lines are probably no events, once for each path.
+    mutating func recognized(_ format: ForeignFormat, of path: String) {
+        guard self.isFirst("format:\(path)") else { return }
+        self.formats[format, default: 0] += 1
+        self.pending.append(.recognized(path: path, format))
+    }
+
+    /// Reports and counts lost bytes.
+    mutating func lost(_ notice: TailNotice, _ byteCount: Int) {
+        self.pending.append(notice)
+        guard byteCount > 0 else { return }
+        self.loss.byteCount += byteCount
+        self.loss.occasionCount += 1
+    }
+}
