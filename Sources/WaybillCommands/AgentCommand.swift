@@ -28,7 +28,7 @@ struct AgentCommand: AsyncParsableCommand {
             WAYBILL_ADDRESS takes the whole address that waybill live --dev prints: receiver, token and certificate.
 
             --once ships everything available, waits until it is durable, and prints one line of JSON;
-            the exit code is 66 if files could not be read.
+            the exit code is 66 if files could not be read, and 75 if a signal ended it before all was shipped.
             SIGHUP reloads the configuration file, the token and the certificates. The log names each changed key with its
             old and new value, and those that need a restart. A file with problems changes nothing.
             SIGTERM ships what is available and exits; lines not acknowledged by then stay on disk.
@@ -132,8 +132,13 @@ struct AgentCommand: AsyncParsableCommand {
                 gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
         try await group.run()
         bar.update { $0.finish() }
-        switch agent.outcome {
-        case .drained(let summary), .stopped(let summary):
+        try self.report(agent.outcome)
+    }
+
+    /// Says how the run ended, where that is not what its operator asked for.
+    private func report(_ outcome: AgentOutcome?) throws {
+        switch outcome {
+        case .drained(let summary):
             guard self.once else { break }
             print(summary.json)
             guard summary.unreadableFileCount == 0 else {
@@ -142,6 +147,11 @@ struct AgentCommand: AsyncParsableCommand {
                     "\(summary.unreadableFileCount) files or folders could not be read; the warnings name them")
                 throw ExitCode.noInput
             }
+        case .stopped(let summary):
+            guard self.once else { break }
+            print(summary.json)
+            Console.end(.interrupted, "interrupted before all was shipped; nothing is lost, run it again")
+            throw ExitCode.interrupted
         case .unreachable(let reason, let summary):
             if self.once { print(summary.json) }
             Console.end(.unreachable, "no receiver accepted the lines: \(reason); nothing is lost, run it again")
@@ -158,7 +168,9 @@ struct AgentCommand: AsyncParsableCommand {
             Console.end(.addressUnusable, "\(failure)")
             throw ExitCode.files
         case nil:
-            break
+            guard self.once else { break }
+            Console.end(.interrupted, "interrupted before anything was shipped; nothing is lost, run it again")
+            throw ExitCode.interrupted
         }
     }
 

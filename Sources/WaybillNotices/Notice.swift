@@ -155,6 +155,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case credentialsRefused = 4011
     case libraryFailed = 4012
     case storeUnsafe = 4013
+    case interrupted = 4014
 
     /// `WB` and four digits.
     package var id: String { "WB\(self.rawValue)" }

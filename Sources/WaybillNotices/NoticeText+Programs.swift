@@ -117,6 +117,11 @@ extension NoticeText {
             cause: "No receiver or provider could be reached, or it took nothing, for as long as --patience allows.",
             effect: "The program ends with exit code 69. Nothing is lost.",
             remedy: "Fix what the message names and run the program again."),
+        .interrupted: NoticeText(
+            "The program was interrupted", of: [],
+            cause: "A signal (SIGTERM, SIGINT) ended the program before its work was done.",
+            effect: "The program ends with exit code 75. Nothing is lost.",
+            remedy: "Run the program again: it goes on where it stopped."),
         .tlsUnusable: NoticeText(
             "TLS cannot be set up", of: [],
             cause: "A certificate, a key or a CA file is missing, damaged or does not fit.",

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import socket
 import time
 import unittest
@@ -122,6 +123,22 @@ class OnceTests(AgentTest):
                 self.assertLess(time.monotonic() - started, patience(8))
                 self.assertEqual(json.loads(result.stdout)["lines"], 0)
                 self.assertIn(b"nothing is lost", result.stderr)
+        receiver = self.site.receiver()
+        self.site.once()
+        self.assert_stored(receiver)
+
+    def test_an_interrupted_run_ends_with_75(self):
+        """SIGTERM or SIGINT before all is shipped: exit 75 and the summary; the next run ships it."""
+        self.maker.spool(self.site.spool, self.ledger, 50_000)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = self.site.start(
+                *self.site.agent_arguments("--once", "--patience", "600"), log=f"once-{number}.log")
+            process.until_logged("not connected")
+            process.child.send_signal(number)
+            self.assertEqual(process.wait(), 75, process.log()[-500:])
+            self.assertIn("WB4014", process.log())
+            summary = next(line for line in process.log().splitlines() if line.startswith('{"streams"'))
+            self.assertEqual(json.loads(summary)["lines"], 0)
         receiver = self.site.receiver()
         self.site.once()
         self.assert_stored(receiver)
