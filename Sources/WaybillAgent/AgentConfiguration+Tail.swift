@@ -5,7 +5,8 @@ extension AgentConfiguration {
     package var tailSources: [SourceConfiguration] {
         self.sources.enumerated().map { index, source in
             SourceConfiguration(
-                name: source.registryName(index), kind: source.files, followsLinks: source.followsLinks)
+                name: source.registryName(index), kind: source.files, followsLinks: source.followsLinks,
+                excludes: source.excludes)
         }
     }
 }

@@ -21,6 +21,8 @@ package struct AgentSource: Hashable, Sendable {
     package var anonymousMember: String?
     /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
     package var followsLinks = false
+    /// Patterns of files that are left out.
+    package var excludes: [String] = []
     /// The name of the group that shares the spool's folder; the agent creates a missing folder for it.
     package var group: String?
 

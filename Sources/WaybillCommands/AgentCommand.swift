@@ -46,6 +46,9 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.sources.files"))
     var glob: [String] = []
 
+    @Option(help: .key("agent.sources.exclude"))
+    var exclude: [String] = []
+
     @Option(help: .key("agent.sources.env"))
     var env: DeploymentEnvironment?
 
@@ -108,7 +111,13 @@ struct AgentCommand: AsyncParsableCommand {
         if let bundle, !StreamDescription.isBundle(bundle) {
             throw ValidationError("--bundle must have \(StreamDescription.bundleRule)")
         }
-        if (self.glob + self.spool).contains("") { throw ValidationError("--glob and --spool must not be empty") }
+        for (option, patterns) in [("--glob", self.glob), ("--exclude", self.exclude), ("--spool", self.spool)] {
+            for pattern in patterns {
+                guard let problem = SourcePatterns.problem(of: pattern, isSpool: option == "--spool") else { continue }
+                throw ValidationError("\(option) '\(pattern)' \(problem)")
+            }
+        }
+        if !self.exclude.isEmpty, self.glob.isEmpty { throw ValidationError("--exclude is for --glob only") }
     }
 
     func run() async throws {
@@ -212,6 +221,7 @@ struct AgentCommand: AsyncParsableCommand {
                 timeMember: self.timeMember, nameMember: self.nameMember, userMember: self.userMember,
                 anonymousMember: self.anonymousMember)
             source.followsLinks = self.followLinks
+            source.excludes = self.exclude
             configuration.sources.append(source)
         }
         if let compression {

@@ -68,6 +68,7 @@ extension SourceEntry {
         self.userMember = source.userMember
         self.anonymousMember = source.anonymousMember
         self.followsLinks = source.followsLinks
+        self.excludes = source.excludes.isEmpty ? nil : source.excludes
         self.group = source.group
     }
 

@@ -22,6 +22,7 @@ struct ConfigurationCheck {
         self.checkTokens()
         self.checkAddresses()
         self.checkDoor()
+        self.checkPatterns()
         if let insecurity = self.file.receiver?.insecurity { self.add("receiver.listen", insecurity) }
         if probes, !self.problems.contains(where: { $0.severity == .error }) { self.probe() }
     }
@@ -100,6 +101,18 @@ struct ConfigurationCheck {
                 "ingest.listen",
                 "\(ingest.listen) is reached from other machines without TLS; set tls:, or name the proxy in front of it in "
                     + "trusted_proxies", severity: .warning)
+        }
+    }
+
+    // MARK: Patterns
+
+    private mutating func checkPatterns() {
+        for (index, source) in (self.file.agent?.sources ?? []).enumerated() {
+            guard case .files(let patterns) = source.files else { continue }
+            for doubt in FilePatterns(patterns, without: source.excludes).doubts {
+                let key = "agent.sources[\(index)].\(doubt.isExclusion ? "exclude" : "files")"
+                self.add(key, "\(doubt.pattern) \(doubt.text)", severity: .warning)
+            }
         }
     }
 

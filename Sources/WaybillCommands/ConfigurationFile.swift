@@ -226,6 +226,9 @@ struct ConfigurationFile {
 
     private static func source(_ source: SourceEntry, _ section: inout ConfigurationSection) -> AgentSource? {
         let kind: SourceConfiguration.Kind
+        for (key, pattern, problem) in SourcePatterns.problems(of: source) {
+            section.complain(key, "\(pattern) \(problem)")
+        }
         switch (source.spool, source.files) {
         case (let directory?, nil):
             kind = .spool(directory: directory)
@@ -236,6 +239,7 @@ struct ConfigurationFile {
                 section.complain(key, "is for `files` only; remove it")
             }
             if source.followsLinks { section.complain("follow_links", "is for `files` only; remove it") }
+            if source.excludes != nil { section.complain("exclude", "is for `files` only; remove it") }
             if source.group != nil, GlobPattern.hasWildcard(directory) {
                 section.complain("group", "is for one folder; name it without wildcards")
             }
@@ -253,6 +257,7 @@ struct ConfigurationFile {
             timeMember: source.timeMember, nameMember: source.nameMember, userMember: source.userMember,
             anonymousMember: source.anonymousMember)
         agentSource.followsLinks = source.followsLinks
+        agentSource.excludes = source.excludes ?? []
         agentSource.group = source.group
         return agentSource
     }

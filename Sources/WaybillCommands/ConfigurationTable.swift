@@ -238,7 +238,11 @@ enum ConfigurationTable {
         ConfigurationKey(
             "files", .texts, optional: \.files, applies: .reload, option: "--glob", default: "required, or `spool`",
             example: "['/var/log/app/*.json']",
-            "Patterns of other NDJSON files, e.g. '/var/log/app/*.json'.")
+            "Patterns of other NDJSON files, e.g. '/var/log/app/*.json'; with *, ?, [a-z], {a,b}, and ** for any folders."
+        )
+        ConfigurationKey(
+            "exclude", .texts, optional: \.excludes, applies: .reload, option: "--exclude", example: "['*.gz']",
+            "Patterns of other NDJSON files to leave out: '*.gz' by name, '/var/log/app/old' a folder with all in it.")
         ConfigurationKey(
             "env", .choice, optional: \.environment, applies: .reload, option: "--env", default: "required for `files`",
             example: "prod", "The environment of other NDJSON files.")
@@ -308,6 +312,7 @@ struct SourceEntry: ConfigurationRoot {
     var userMember: String?
     var anonymousMember: String?
     var followsLinks = false
+    var excludes: [String]?
     var group: String?
 
     static var defaults: SourceEntry { SourceEntry() }

@@ -41,7 +41,7 @@ extension NoticeText {
             "The receiver put lines of this agent into its quarantine", of: ["first"],
             cause: "Lines of this agent's files are no events. `first` names a stream and the reason.",
             effect: "The receiver keeps them in its quarantine; no export has them.",
-            remedy: "Correct what writes the lines, or leave the file out of the source's patterns."),
+            remedy: "Correct what writes the lines, or leave the file out with exclude."),
         .eventsRefusedThere: NoticeText(
             "Exports refused events of this agent", of: ["export", "reason"],
             cause: "A provider would not take events of this agent. `reason` says why.",
@@ -129,12 +129,12 @@ extension NoticeText {
             "A file has another format", of: ["path"],
             cause: "The first bytes of a file are those of a format that is not JSON lines.",
             effect: "Its lines would go to the receiver's quarantine.",
-            remedy: "Do what the message says, or leave the file out of the patterns."),
+            remedy: "Do what the message says, or leave the file out with exclude."),
         .notRegular: NoticeText(
             "A path is not a regular file", of: ["path"],
             cause: "A pipe, a socket or a device matches the patterns.",
             effect: "It is not followed.",
-            remedy: "Leave it out of the patterns."),
+            remedy: "Leave it out with exclude."),
         .notSegment: NoticeText(
             "A spool contains another file", of: ["path"],
             cause: "A file in a spool does not have the name of a segment.",

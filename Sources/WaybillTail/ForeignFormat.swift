@@ -114,8 +114,8 @@ package enum ForeignFormat: String, Hashable, Sendable, CaseIterable {
         let object = "its lines are not JSON objects, and the receiver puts them into its quarantine"
         switch self {
         case .compressed:
-            return "its bytes are no lines, so it is not followed: ship the file before it is compressed, or let the "
-                + "pattern leave it out"
+            return "its bytes are no lines, so it is not followed: ship the file before it is compressed, or leave it out "
+                + "with exclude"
         case .utf16:
             return "the receiver puts its lines into its quarantine (nul, not-json): let the program write UTF-8"
         case .cri:

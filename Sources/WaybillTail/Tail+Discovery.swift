@@ -13,10 +13,8 @@ extension Tail {
         var directories: Set<PathKey> = []
         for source in self.sources.indices {
             var expansion = GlobPattern.Expansion()
-            for pattern in self.patterns[source] {
-                pattern.expand(on: self.files, self.sources[source].linkRule, into: &expansion) {
-                    self.observe($0, source: source, now)
-                }
+            self.patterns[source].expand(on: self.files, self.sources[source].linkRule, into: &expansion) {
+                self.observe($0, source: source, now)
             }
             for link in expansion.links { self.notices.refuse(link, .folderLink) }
             for failure in expansion.failures {
@@ -58,7 +56,7 @@ extension Tail {
     }
 
     func source(of path: String) -> Int? {
-        self.patterns.firstIndex { $0.contains { $0.matches(path) } }
+        self.patterns.firstIndex { $0.matches(path) }
     }
 
     // MARK: One path

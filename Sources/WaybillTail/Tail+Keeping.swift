@@ -26,13 +26,13 @@ extension Tail {
         self.keptAt = nil
     }
 
-    static func patterns(of sources: [SourceConfiguration], isKeeping: Bool) -> [[GlobPattern]] {
+    static func patterns(of sources: [SourceConfiguration], isKeeping: Bool) -> [FilePatterns] {
         sources.map { source in
             switch source.kind {
             case .spool(let directory):
                 let names = isKeeping ? ["*.ndjson", "*.ndjson" + KeptSegmentName.againSuffix] : ["*.ndjson"]
-                return names.map { GlobPattern(Path.join(directory, $0)) }
-            case .files(let patterns): return patterns.map { GlobPattern($0) }
+                return FilePatterns(names.map { Path.join(directory, $0) })
+            case .files(let patterns): return FilePatterns(patterns, without: source.excludes)
             }
         }
     }

@@ -12,10 +12,7 @@ extension Tail {
     mutating func openUntrusted(_ path: String, _ file: TailedFile) throws(FileSystemError) -> FileID? {
         guard !file.isSegment else { return try self.openSegment(path) }
         guard !self.sources[file.source].followsLinks else { return try self.files.open(path, .read) }
-        let base =
-            self.patterns[file.source].map(\.literalFolder)
-            .first { $0.isEmpty ? !Path.isAbsolute(path) : path.utf8.starts(with: Path.join($0, "").utf8) }
-            ?? Path.parent(of: path)
+        let base = self.patterns[file.source].literalFolder(of: path) ?? Path.parent(of: path)
         do throws(FileSystemError) {
             let folder = try self.files.open(base.isEmpty ? "." : base, .read)
             defer { self.files.close(folder) }

@@ -63,7 +63,8 @@ extension Tail {
     /// The source that continues a file; `nil` if there is none.
     private func source(for file: TailedFile, _ former: SourceConfiguration, successor: Int?) -> Int? {
         if let successor, self.sources[successor].kind == former.kind,
-            self.sources[successor].followsLinks == former.followsLinks
+            self.sources[successor].followsLinks == former.followsLinks,
+            self.sources[successor].excludes == former.excludes
         {
             return successor
         }

@@ -41,7 +41,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     let files: Files
     let agent: AgentName
     var sources: [SourceConfiguration]
-    var patterns: [[GlobPattern]]
+    var patterns: [FilePatterns]
     var limits: TailLimits
     let quarantineDirectory: String
 

@@ -47,7 +47,7 @@ package struct SourceConfiguration: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// A folder of client segments; may contain wildcards, as in `/var/spool/waybill/*`.
         case spool(directory: String)
-        /// Foreign files by glob patterns (``GlobPattern``).
+        /// Foreign files by patterns (``GlobPattern``).
         case files(patterns: [String])
     }
 
@@ -58,14 +58,17 @@ package struct SourceConfiguration: Hashable, Sendable {
     package let kind: Kind
     /// Whether links to foreign files, and links to folders that a wildcard matches, are followed.
     package let followsLinks: Bool
+    /// Which of the foreign files are left out (``FileExclusion``).
+    package let excludes: [String]
 
-    package init(name: String, kind: Kind, followsLinks: Bool = false) {
+    package init(name: String, kind: Kind, followsLinks: Bool = false, excludes: [String] = []) {
         precondition(
             !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F },
             "a source's name must not be empty or have spaces or control characters: \(name)")
         self.name = name
         self.kind = kind
         self.followsLinks = followsLinks
+        self.excludes = excludes
     }
 
     /// The name without its number.

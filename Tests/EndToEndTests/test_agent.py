@@ -387,6 +387,34 @@ class ForeignFileTests(AgentTest):
         self.assertEqual(self.site.once(*self.globbing("web*"))["lines"], 0)
         self.assert_stored(receiver)
 
+    def test_patterns_choose_files_in_any_folder_and_leave_out_others(self):
+        """`{a,b}`, `**` and --exclude decide what is shipped at a start, and of what appears while the agent runs."""
+        receiver = self.site.receiver()
+        globbing = self.globbing("**/*.{json,ndjson}*")
+        excluding = ["--exclude", "*.gz", "--exclude", "**/old"]
+
+        def write():
+            for name in ("web.json", "a/b/web.ndjson", "a/web.json.1"):
+                lines = self.maker.foreign(10)
+                self.ledger.add(lines)
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                self.append(name, lines)
+            for name in ("web.json.gz", "a/web.log", "old/web.json", "a/old/b/web.json"):
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                self.append(name, [b'{"name":"left out"}\n'])
+
+        (self.folder / "a").mkdir()
+        (self.folder / "a" / "round").symlink_to(self.folder)
+        write()
+        agent = self.site.agent(*globbing, *excluding)
+        self.until_archived(30)
+        write()
+        self.until_archived(60)
+        self.assertEqual(agent.stop(), 0)
+        self.assertNotIn("WB2205", agent.log())
+        self.assertEqual(self.site.once(*globbing, *excluding)["lines"], 0)
+        self.assert_stored(receiver)
+
     def test_a_last_line_without_line_end_waits_until_the_file_is_gone(self):
         """An unfinished last line is held while the file may grow, and shipped once it was renamed away."""
         receiver = self.site.receiver()

@@ -202,7 +202,7 @@ class LinkedLogTests(HostileTest):
         self.assert_stored(receiver)
 
     def test_b5_the_configuration_of_links(self):
-        """`follow_links` is for files, `group` for one spool; anything else is named."""
+        """`follow_links` and `exclude` are for files, `group` for one spool; anything else is named."""
         path = self.site.root / "waybill.yaml"
         for source, complaint in [
             ("{files: ['/var/log/*.json'], env: prod, bundle: b, follow_links: on}", None),
@@ -210,6 +210,9 @@ class LinkedLogTests(HostileTest):
             ("{spool: /var/spool/app, follow_links: on}", "is for `files` only"),
             ("{files: ['/var/log/*.json'], env: prod, bundle: b, group: staff}", "is for `spool` only"),
             ("{spool: '/var/spool/*', group: staff}", "name it without wildcards"),
+            ("{files: ['/var/**/*.{json,log}'], exclude: ['*.gz'], env: prod, bundle: b}", None),
+            ("{spool: /var/spool/app, exclude: '*.gz'}", "is for `files` only"),
+            ("{spool: '/var/spool/**'}", "write * in place of **"),
         ]:
             path.write_text(f"agent: {{state: s, to: ['127.0.0.1:1'], sources: [{source}]}}\n")
             result = run("check", path)

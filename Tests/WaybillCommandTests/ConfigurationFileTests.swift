@@ -37,6 +37,42 @@ import WaybillTail
         #expect(Self.problems(Self.head + "  \(line)\n").contains("f: line 3: \(expected)"))
     }
 
+    private static func agent(_ source: String) -> ConfigurationFile {
+        ConfigurationFile(
+            yaml: "agent:\n  state: s\n  to: a:1\n  sources:\n    - {\(source)}\n", directory: ".")
+    }
+
+    @Test(arguments: [
+        ("spool: /a, exclude: '*.gz'", "agent.sources[0].exclude: is for `files` only; remove it"),
+        (
+            "spool: '/a/**'",
+            "agent.sources[0].spool: /a/** is for a spool, whose folders are named one by one; write * in "
+                + "place of **"
+        ),
+        ("files: '', env: prod, bundle: b", "agent.sources[0].files:  is empty; name files"),
+        (
+            "files: '/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}', env: prod, bundle: b",
+            "agent.sources[0].files: /{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b} has more than 64 choices in braces; write several "
+                + "patterns"
+        ),
+    ])
+    func `a pattern that cannot be used is named`(source: String, expected: String) {
+        #expect(Self.agent(source).problems.map { $0.text(in: "f") } == ["f: line 5: \(expected)"])
+    }
+
+    @Test func `what a source leaves out is read, and doubted where it does nothing`() throws {
+        let file = Self.agent("files: ['/log/{a,b}/**/*.log'], exclude: ['*.gz', /lgo/old], env: prod, bundle: b")
+        #expect(file.problems.isEmpty)
+        let agent = try #require(file.agent)
+        #expect(agent.tailSources.map(\.excludes) == [["*.gz", "/lgo/old"]])
+        let check = ConfigurationCheck(file, probes: false)
+        #expect(
+            check.problems.map { "\($0.severity) \($0.key): \($0.text)" } == [
+                "warning agent.sources[0].exclude: /lgo/old leaves nothing out, for no pattern of files leads there; "
+                    + "correct it, or remove it"
+            ])
+    }
+
     @Test func `limits of parts and apps are sections of their own`() throws {
         let file = ConfigurationFile(
             yaml: Self.head + """
