@@ -304,6 +304,15 @@ package struct AgentTelemetry: Sendable {
             metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
     }
 
+    private func compressed(_ folder: String, _ first: String, _ count: Int) {
+        self.logger.warning(
+            .fileRefused, "compressed files are not followed; others of this folder are counted and not logged",
+            metadata: [
+                "path": "\(folder)", "files": .number(count), "first": "\(first)",
+                "reason": "\(FileRefusal.compressed.rawValue)", "remedy": "\(FileRefusal.compressed.remedy)",
+            ])
+    }
+
     /// - Parameter untoldCount: files of that format that were not logged, for the rate limit.
     func recognized(_ path: String, _ format: ForeignFormat, untoldCount: Int) {
         self.logger.warning(
@@ -350,6 +359,7 @@ package struct AgentTelemetry: Sendable {
                 metadata: ["path": "\(path)", "cause": "\(error)"])
         case .recognized(let path, let format): self.recognized(path, format, untoldCount: 0)
         case .refused(let path, let refusal): self.refused(path, refusal)
+        case .compressed(let folder, let first, let count): self.compressed(folder, first, count)
         case .notRegular(let path):
             self.logger.warning(
                 .notRegular, "this is not a regular file and is not followed", metadata: ["path": "\(path)"])

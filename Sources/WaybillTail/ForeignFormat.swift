@@ -38,11 +38,16 @@ package enum ForeignFormat: String, Hashable, Sendable, CaseIterable {
         }
     }
 
+    /// Whether a name says that the file is compressed, as those of rotated logs do.
+    static func isNameOfCompressed(_ name: String) -> Bool {
+        [".gz", ".tgz", ".zst", ".xz", ".bz2", ".lz4", ".zip", ".Z", ".7z"].contains { name.hasSuffix($0) }
+    }
+
     private static func binary(_ head: UnsafeRawBufferPointer) -> ForeignFormat? {
-        // gzip, Zstandard, xz, bzip2, zip.
+        // gzip, Zstandard, xz, bzip2, zip, LZ4, compress, 7z.
         let magics: [[UInt8]] = [
             [0x1F, 0x8B, 0x08], [0x28, 0xB5, 0x2F, 0xFD], [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], Array("BZh".utf8),
-            [0x50, 0x4B, 0x03, 0x04],
+            [0x50, 0x4B, 0x03, 0x04], [0x04, 0x22, 0x4D, 0x18], [0x1F, 0x9D], [0x37, 0x7A, 0xBC, 0xAF, 0x27, 0x1C],
         ]
         if magics.contains(where: { head.starts(with: $0) }) { return .compressed }
         if head.starts(with: [0xFF, 0xFE]) || head.starts(with: [0xFE, 0xFF]) { return .utf16 }
@@ -114,8 +119,8 @@ package enum ForeignFormat: String, Hashable, Sendable, CaseIterable {
         let object = "its lines are not JSON objects, and the receiver puts them into its quarantine"
         switch self {
         case .compressed:
-            return "its bytes are no lines, so it is not followed: ship the file before it is compressed, or leave it out "
-                + "with exclude"
+            return "its bytes are no lines, so it is not followed: ship the file before it is compressed, or leave it "
+                + "out with exclude, e.g. '*.gz'"
         case .utf16:
             return "the receiver puts its lines into its quarantine (nul, not-json): let the program write UTF-8"
         case .cri:

@@ -13,7 +13,7 @@ extension Tail {
             return true
         }
         self.leftOut.insert(try self.files.status(descriptor), inScan: self.scanCount)
-        self.notices.refuse(path, .compressed)
+        self.notices.refuseCompressed(path)
         self.forget(key)
         return false
     }

@@ -17,6 +17,8 @@ package struct TailNotices {
     package private(set) var refusals: [FileRefusal: Int] = [:]
     /// Paths already reported.
     private var complaints: Set<PathKey> = []
+    /// Compressed files that are not told yet, by folder.
+    private var compressed: [PathKey: (first: String, count: Int)] = [:]
 
     mutating func append(_ notice: TailNotice) {
         self.pending.append(notice)
@@ -24,6 +26,7 @@ package struct TailNotices {
 
     /// Returns the notices since the last call.
     mutating func take() -> [TailNotice] {
+        self.tellCompressed()
         let notices = self.pending
         self.pending = []
         return notices
@@ -55,6 +58,23 @@ package struct TailNotices {
     mutating func refuse(_ path: String, _ refusal: FileRefusal) {
         guard self.complain(path, .refused(path: path, refusal)) else { return }
         self.refusals[refusal, default: 0] += 1
+    }
+
+    /// Refuses a compressed file; rotated logs whose names say it are told once for their folder.
+    mutating func refuseCompressed(_ path: String) {
+        guard ForeignFormat.isNameOfCompressed(Path.name(of: path)) else { return self.refuse(path, .compressed) }
+        guard self.isFirst(path) else { return }
+        self.refusals[.compressed, default: 0] += 1
+        self.compressed[PathKey(Path.parent(of: path)), default: (path, 0)].count += 1
+    }
+
+    private mutating func tellCompressed() {
+        guard !self.compressed.isEmpty else { return }
+        for (folder, files) in self.compressed.sorted(by: { $0.key.text < $1.key.text })
+        where self.isFirst("compressed:\(folder.text)") {
+            self.pending.append(.compressed(folder: folder.text, first: files.first, count: files.count))
+        }
+        self.compressed = [:]
     }
 
     /// Reports and counts a file that is shipped although its lines are probably no events, once for each path.

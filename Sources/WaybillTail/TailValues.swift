@@ -198,6 +198,8 @@ package enum TailNotice: Hashable, Sendable {
     case recognized(path: String, ForeignFormat)
     /// A file or folder is not followed, because another user may have put it there, or because it has no lines.
     case refused(path: String, FileRefusal)
+    /// Files whose names and bytes say that they are compressed; told once for each folder.
+    case compressed(folder: String, first: String, count: Int)
     /// A pattern matches something that is not a regular file.
     case notRegular(path: String)
     /// A spool has a file whose name is not a segment's.

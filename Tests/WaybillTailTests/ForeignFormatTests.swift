@@ -53,7 +53,8 @@ struct ForeignFormatTests {
     @Test(
         arguments: [
             [0x1F, 0x8B, 0x08, 0x00], [0x28, 0xB5, 0x2F, 0xFD], [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00],
-            [0x42, 0x5A, 0x68, 0x39], [0x50, 0x4B, 0x03, 0x04],
+            [0x42, 0x5A, 0x68, 0x39], [0x50, 0x4B, 0x03, 0x04], [0x04, 0x22, 0x4D, 0x18], [0x1F, 0x9D, 0x90],
+            [0x37, 0x7A, 0xBC, 0xAF, 0x27, 0x1C],
         ] as [[UInt8]])
     func `compressed files begin with their magic bytes`(bytes: [UInt8]) {
         #expect(Self.format(bytes) == .compressed)
@@ -68,6 +69,7 @@ struct ForeignFormatTests {
             switch notice {
             case .recognized(let path, let format): "\(path) \(format.rawValue)"
             case .refused(let path, let refusal): "\(path) refused \(refusal.rawValue)"
+            case .compressed(let folder, let first, let count): "\(folder) \(count) compressed, first \(first)"
             case .cut(_, let path, _, _), .vanished(_, let path, _, _): "\(path) lost"
             default: nil
             }
@@ -100,6 +102,26 @@ struct ForeignFormatTests {
         bench.settle()
         #expect(Self.told(bench).count == 1)
         #expect(bench.withTail { $0.openFileCount } == 0)
+    }
+
+    @Test func `compressed files whose names say it are told once for each folder`() throws {
+        let kind = SourceConfiguration.Kind.files(patterns: ["/log/**"])
+        let bench = try TailBench(files, sources: [SourceConfiguration(name: "logs", kind: kind)])
+        for number in 1...20 { files.place("/log/a.log.\(number).gz", Self.gzip) }
+        files.place("/log/b/x.zst", Self.gzip)
+        files.place("/log/b/x", Self.gzip)
+        // The name alone decides nothing.
+        files.place("/log/b/text.gz", Array("{\"a\":1}\n".utf8))
+        bench.settle()
+        files.place("/log/a.log.21.gz", Self.gzip)
+        bench.settle()
+        #expect(
+            Self.told(bench).sorted() == [
+                "/log 20 compressed, first /log/a.log.1.gz", "/log/b 1 compressed, first /log/b/x.zst",
+                "/log/b/x refused compressed",
+            ])
+        #expect(bench.withTail { $0.refusals } == [.compressed: 23])
+        #expect(bench.texts == ["{\"a\":1}\n"])
     }
 
     @Test func `a compressed file that is replaced by lines is shipped`() throws {
