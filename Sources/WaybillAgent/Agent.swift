@@ -158,6 +158,11 @@ package final class Agent: Service {
             let registry = try self.openRegistry(configuration, files, records)
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)
+            let hints = DirectoryWatcher()
+            // What is open by now stays open.
+            configuration.tailLimits.fit(
+                descriptorCountMax: ProcessLimits.raiseOpenFileCount(to: .max),
+                openCount: ProcessLimits.openFileCount(on: files) ?? TailLimits.descriptorCountMin)
             let tail = Tail(
                 fileSystem: files, registry: registry, agent: configuration.name, sources: configuration.tailSources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits, records: records)
@@ -168,7 +173,7 @@ package final class Agent: Service {
             live.compression.withLock { $0 = compression }
             defer { live.compression.withLock { $0 }?.end() }
             var pump = Pump(
-                configuration: configuration, files: files, tail: tail, hints: DirectoryWatcher(),
+                configuration: configuration, files: files, tail: tail, hints: hints,
                 buffers: compression.compressor, clock: POSIXClock(), telemetry: self.telemetry,
                 seed: SystemRandom.seed()
             ) {

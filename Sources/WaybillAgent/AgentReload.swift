@@ -1,3 +1,5 @@
+internal import WaybillTail
+
 /// Another configuration for a running agent.
 package struct AgentReload: Sendable {
     /// What came of it.
@@ -40,6 +42,7 @@ extension AgentConfiguration {
         taken.stateDirectory = self.stateDirectory
         taken.metrics = self.metrics
         taken.statusSocket = self.statusSocket
+        taken.tailLimits.openFileCountMax = self.tailLimits.openFileCountMax
         taken.mode = self.mode
         taken.software = self.software
         taken.countsLines = self.countsLines

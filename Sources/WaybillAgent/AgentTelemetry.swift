@@ -304,6 +304,12 @@ package struct AgentTelemetry: Sendable {
             metadata: ["path": "\(path)", "reason": "\(refusal.rawValue)", "remedy": "\(refusal.remedy)"])
     }
 
+    private func fewDescriptors(_ count: Int) {
+        self.logger.warning(
+            .fewDescriptors, "the process may open no more files; fewer are held open, and are read in turn",
+            metadata: ["open_files": .number(count)])
+    }
+
     private func compressed(_ folder: String, _ first: String, _ count: Int) {
         self.logger.warning(
             .fileRefused, "compressed files are not followed; others of this folder are counted and not logged",
@@ -357,6 +363,7 @@ package struct AgentTelemetry: Sendable {
             self.logger.warning(
                 .fileUnreadable, "a file or folder cannot be read; what is in it is not shipped",
                 metadata: ["path": "\(path)", "cause": "\(error)"])
+        case .fewDescriptors(let count): self.fewDescriptors(count)
         case .recognized(let path, let format): self.recognized(path, format, untoldCount: 0)
         case .refused(let path, let refusal): self.refused(path, refusal)
         case .compressed(let folder, let first, let count): self.compressed(folder, first, count)

@@ -121,6 +121,7 @@ struct AgentCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        try Self.raiseOpenFileCount()
         var configuration = try self.agentConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
         let bar = Monitor(ProgressBar("shipping", isQuiet: !Console.isTerminal))
         if self.once, Console.isTerminal {
@@ -142,6 +143,17 @@ struct AgentCommand: AsyncParsableCommand {
         try await group.run()
         bar.update { $0.finish() }
         try self.report(agent.outcome)
+    }
+
+    /// Takes as many descriptors as the process may have; a few are too few.
+    private static func raiseOpenFileCount() throws {
+        let count = ProcessLimits.raiseOpenFileCount(to: .max)
+        guard count < TailLimits.descriptorCountMin else { return }
+        Console.end(
+            .configurationWrong,
+            "this process may have \(count) files open, and needs \(TailLimits.descriptorCountMin); raise its hard limit "
+                + "(ulimit -Hn, LimitNOFILE)")
+        throw ExitCode.badConfiguration
     }
 
     /// Says how the run ended, where that is not what its operator asked for.

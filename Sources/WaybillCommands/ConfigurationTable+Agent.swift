@@ -100,6 +100,9 @@ extension ConfigurationTable {
             applies: .reload, example: "5",
             "Keep no more shipped segments than this; the oldest are deleted first.")
         ConfigurationKey(
+            "open_files", in: "limits", .integer(1...1_000_000), \.tailLimits.openFileCountMax,
+            "Log files held open at most; fewer where the limit of open files (ulimit -Hn) leaves fewer.")
+        ConfigurationKey(
             "days", in: "quarantine", .duration(1...36_500, unit: .seconds(86_400)),
             optional: \.tailLimits.quarantine.ageMax, unit: "days",
             applies: .reload, default: "keep all", example: "30",

@@ -123,6 +123,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case lineWithoutEnd = 2219
     case longLineNotKept = 2220
     case segmentAwaits = 2221
+    case fewDescriptors = 2222
 
     // Deliveries.
     case deliveryRefused = 3001

@@ -115,6 +115,12 @@ extension NoticeText {
             cause: "The system refuses to watch more folders.",
             effect: "New lines in them are seen with a delay.",
             remedy: "Raise fs.inotify.max_user_watches (sysctl)."),
+        .fewDescriptors: NoticeText(
+            "The process may open no more files", of: [],
+            cause: "The limit of open files (ulimit -n) is lower than what the agent uses besides its logs.",
+            effect:
+                "Fewer files are held open, and all are shipped in turn. A file that is deleted while it is closed is lost.",
+            remedy: "Raise the limit (systemd: LimitNOFILE), or lower limits.open_files."),
         .fileUnreadable: NoticeText(
             "A file or folder cannot be read", of: ["path"],
             cause: "Permissions or the disk refuse it. `cause` says which.",

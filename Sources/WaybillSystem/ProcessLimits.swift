@@ -34,12 +34,27 @@ package enum ProcessLimits {
             let resource = RLIMIT_NOFILE
         #endif
         guard getrlimit(resource, &limit) == 0 else { return 256 }
-        let raised = min(rlim_t(wanted), limit.rlim_max)
+        #if canImport(Glibc)
+            let raised = min(rlim_t(wanted), limit.rlim_max)
+        #else
+            // More is refused, whatever the hard limit is (OPEN_MAX).
+            let raised = min(rlim_t(wanted), limit.rlim_max, 10_240)
+        #endif
         if limit.rlim_cur < raised {
             var new = limit
             new.rlim_cur = raised
             if setrlimit(resource, &new) == 0 { limit = new }
         }
         return Int(clamping: limit.rlim_cur)
+    }
+
+    /// How many descriptors the process has open; `nil` if the system does not say.
+    package static func openFileCount(on files: POSIXFileSystem) -> Int? {
+        do throws(FileSystemError) {
+            // One of them is that of the folder itself.
+            return max(0, try files.list("/dev/fd").count - 1)
+        } catch {
+            return nil
+        }
     }
 }

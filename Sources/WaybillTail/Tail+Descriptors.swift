@@ -51,6 +51,10 @@ extension Tail {
         } catch  where error.errno == Errno.noEntry {
             self.waitForScan(key)
             return .lost
+        } catch  where error.code == .tooManyFiles {
+            if self.lowerOpenFileCount() { return self.open(key) }
+            self.waitForScan(key)
+            return .failed
         } catch {
             self.readFailed(key, error)
             return .failed
@@ -97,20 +101,52 @@ extension Tail {
         self.files.close(descriptor)
     }
 
-    /// Closes the least recently used file if too many are open; never one whose bytes would be lost.
+    /// Closes the least recently used files until one more may be open; never one whose bytes would be lost.
     private mutating func makeRoom() -> Bool {
-        guard self.openKeys.count >= self.limits.openFileCountMax else { return true }
-        var victim: StreamKey?
-        for key in self.openKeys where self.table[key].isDescriptorSpare {
-            if let best = victim, self.table[best].lastUse <= self.table[key].lastUse { continue }
-            victim = key
-        }
-        guard let victim else { return false }
-        if self.table[victim].reach == .descriptor {
-            self.vanished(victim)
-        } else {
-            self.closeDescriptor(victim)
+        while self.openKeys.count >= self.limits.openFileCountMax {
+            var victim: StreamKey?
+            for key in self.openKeys where self.table[key].isDescriptorSpare {
+                if let best = victim, self.table[best].lastUse <= self.table[key].lastUse { continue }
+                victim = key
+            }
+            guard let victim else { return false }
+            if self.table[victim].reach == .descriptor {
+                self.vanished(victim)
+            } else {
+                self.closeDescriptor(victim)
+            }
         }
         return true
+    }
+
+    /// Opening a file takes a descriptor for its folder and one for itself.
+    private static var descriptorCountOfOpening: Int { 2 }
+
+    /// Has fewer files open from here on, because the process has no descriptor left.
+    ///
+    /// - Returns: whether a file was closed; each time the number is less than before.
+    @discardableResult
+    mutating func lowerOpenFileCount() -> Bool {
+        let before = self.openKeys.count
+        self.limits.openFileCountMax = max(1, min(self.limits.openFileCountMax, before) - Self.descriptorCountOfOpening)
+        if !self.areDescriptorsShort { self.notices.append(.fewDescriptors(count: self.limits.openFileCountMax)) }
+        self.areDescriptorsShort = true
+        _ = self.makeRoom()
+        return self.openKeys.count < before
+    }
+}
+
+extension TailLimits {
+    /// How many files an agent holds open at most, if nothing else is configured.
+    package static var openFileCountUsual: Int { 512 }
+    /// With a lower limit of descriptors, an agent does not start.
+    package static var descriptorCountMin: Int { 24 }
+    /// Descriptors for connections, name lookups, the registry and folders.
+    private static var descriptorCountKept: Int { 8 }
+
+    /// Lowers the number of open files to what the process may have besides those that are open already.
+    package mutating func fit(descriptorCountMax: Int, openCount: Int) {
+        let room = descriptorCountMax - openCount - Self.descriptorCountKept
+        self.openFileCountMax = max(1, min(room, self.openFileCountMax))
     }
 }

@@ -25,7 +25,9 @@ extension Tail {
         let successors = Self.successors(of: old, in: sources)
         self.sources = sources
         self.patterns = Self.patterns(of: sources, isKeeping: limits.keep != nil)
+        let openFileCountMax = self.areDescriptorsShort ? self.limits.openFileCountMax : limits.openFileCountMax
         self.limits = limits
+        self.limits.openFileCountMax = min(openFileCountMax, limits.openFileCountMax)
         self.keptAt = nil
         var setAside: [StreamKey] = []
         for key in self.table.keys {

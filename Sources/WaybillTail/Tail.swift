@@ -60,6 +60,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var faulty: [StreamKey] = []
     var openKeys: [StreamKey] = []
     var useCount = 0
+    /// Whether the process has run out of descriptors.
+    var areDescriptorsShort = false
     var scanCount: UInt32 = 0
 
     /// Streams with lines returned since the start.
@@ -201,7 +203,9 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     /// Returns the notices since the last call, oldest first.
     package mutating func takeNotices() -> [TailNotice] {
-        self.notices.take()
+        // What could not be opened for want of descriptors is no fault of a file.
+        if self.notices.takeLackOfDescriptors() { self.lowerOpenFileCount() }
+        return self.notices.take()
     }
 
     /// Lowers the limits of lines and of their number in a batch to the receiver's.

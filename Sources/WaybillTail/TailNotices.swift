@@ -20,6 +20,9 @@ package struct TailNotices {
     /// Compressed files that are not told yet, by folder.
     private var compressed: [PathKey: (first: String, count: Int)] = [:]
 
+    /// Whether something could not be opened because the process has no descriptor left.
+    private var lacksDescriptors = false
+
     mutating func append(_ notice: TailNotice) {
         self.pending.append(notice)
     }
@@ -32,13 +35,23 @@ package struct TailNotices {
         return notices
     }
 
-    /// Reports a problem once for each path.
+    /// Whether descriptors were lacking since the last call.
+    mutating func takeLackOfDescriptors() -> Bool {
+        defer { self.lacksDescriptors = false }
+        return self.lacksDescriptors
+    }
+
+    /// Reports a problem once for each path; a lack of descriptors is none of the path's.
     ///
     /// - Returns: whether this one is reported.
     @discardableResult
     mutating func complain(_ path: String, _ notice: TailNotice) -> Bool {
-        if case .unreadable = notice, self.unreadable.count < Self.complaintCountMax {
-            self.unreadable.insert(PathKey(path))
+        if case .unreadable(_, let error) = notice {
+            if self.unreadable.count < Self.complaintCountMax { self.unreadable.insert(PathKey(path)) }
+            if error.code == .tooManyFiles {
+                self.lacksDescriptors = true
+                return false
+            }
         }
         guard self.isFirst(path) else { return false }
         self.pending.append(notice)

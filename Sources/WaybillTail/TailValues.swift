@@ -94,8 +94,8 @@ package struct TailLimits: Hashable, Sendable {
     package var lineByteCountMax = 1 << 20
     /// The maximum number of lines in a batch.
     package var batchLineCountMax = 65_536
-    /// The maximum number of open files, well below the usual limit of 1024 per process.
-    package var openFileCountMax = 512
+    /// The maximum number of open files; fewer when the process has no descriptors for them.
+    package var openFileCountMax = Self.openFileCountUsual
     /// How long a file that was deleted, or renamed away with an incomplete last line, must not grow before it is
     /// sealed.
     package var leftGrace = Duration.seconds(10)
@@ -194,6 +194,8 @@ package enum TailNotice: Hashable, Sendable {
     /// unknown.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
     case unreadable(path: String, FileSystemError)
+    /// The process had no descriptor left; at most so many files are open from here on. Told once.
+    case fewDescriptors(count: Int)
     /// A foreign file is shipped although its first bytes show that its lines are probably no events.
     case recognized(path: String, ForeignFormat)
     /// A file or folder is not followed, because another user may have put it there, or because it has no lines.

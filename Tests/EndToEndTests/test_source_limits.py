@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -84,6 +85,67 @@ class DescriptorTests(LimitTest):
         self.until_stored_bytes()
         self.assertLessEqual(peak, 512)
         self.assertGreater(peak, 400, "the limit was not reached")
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(receiver)
+
+    def limited_agent(self, soft, hard=None):
+        """An agent that may have so many files open."""
+        limit = ["prlimit", f"--nofile={soft}:{hard or soft}"]
+        return self.site.start(*self.site.agent_arguments(*self.globbing()), log="agent.log", within=limit)
+
+    def ship_with(self, limit):
+        """More files than descriptors arrive, before and while the agent runs, with a line or two about it at most."""
+        receiver = self.site.receiver()
+        agent = None
+        for _ in range(2):
+            for number in range(2 * limit + 100):
+                self.write(f"web-{number}.json", self.maker.foreign(2))
+            agent = agent or self.limited_agent(limit)
+            self.until_stored_bytes(120)
+        self.assertLess(self.open_count(agent), limit)
+        self.assertEqual(agent.stop(), 0)
+        self.assertLessEqual(agent.log().count("WB2222"), 2)
+        self.assertNotIn("WB2205", agent.log())
+        self.assertNotIn("WB2005", agent.log())
+        self.assert_stored(receiver)
+
+    def test_24_descriptors_ship_everything(self):
+        self.ship_with(24)
+
+    def test_64_descriptors_ship_everything(self):
+        self.ship_with(64)
+
+    def test_256_descriptors_ship_everything(self):
+        self.ship_with(256)
+
+    def test_the_soft_limit_is_raised(self):
+        """A low soft limit means nothing where the hard one allows more."""
+        self.site.receiver()
+        agent = self.limited_agent(64, 4096)
+        agent.until_logged("connected")
+        self.assertEqual(resource.prlimit(agent.child.pid, resource.RLIMIT_NOFILE), (4096, 4096))
+
+    def test_fewer_than_24_descriptors_are_refused(self):
+        """The agent ends with 78 and says what to raise."""
+        agent = self.limited_agent(23)
+        self.assertEqual(agent.wait(), 78, agent.log())
+        self.assertIn("may have 23 files open, and needs 24; raise its hard limit", agent.log())
+
+    def test_the_number_of_open_files_is_configured(self):
+        """With limits.open_files 7, no more are held open while the receiver is away, and all arrive."""
+        receiver = self.site.receiver()
+        path = self.site.root / "waybill.yaml"
+        path.write_text(
+            f"agent: {{state: {self.site.state}, to: ['{self.site.address}'], limits: {{open_files: 7}}, sources: "
+            f"[{{files: ['{self.folder}/*.json'], env: prod, bundle: b}}]}}\n")
+        agent = self.site.start("agent", "--config", path, log="agent.log")
+        agent.until_logged("connected")
+        receiver.child.send_signal(signal.SIGSTOP)
+        for number in range(40):
+            self.write(f"web-{number}.json", self.maker.foreign(2))
+        until(lambda: self.open_count(agent) == 7, 30, "as many files are open as may be")
+        receiver.child.send_signal(signal.SIGCONT)
+        self.until_stored_bytes()
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)
 
