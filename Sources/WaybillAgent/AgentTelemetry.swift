@@ -326,7 +326,8 @@ package struct AgentTelemetry: Sendable {
             metadata: ["path": "\(path)", "format": "\(format.rawValue)", "more_unlogged": .number(untoldCount)])
     }
 
-    func noticed(_ notice: TailNotice) {
+    /// - Parameter loss: all that was lost since the start, with what this notice says.
+    func noticed(_ notice: TailNotice, loss: TailLoss = TailLoss()) {
         switch notice {
         case .discovered(let id, let path):
             self.logger.debug("file found", metadata: ["stream": "\(id)", "path": "\(path)"])
@@ -355,10 +356,7 @@ package struct AgentTelemetry: Sendable {
         case .segmentsMissing(let missing): self.segmentsMissing(missing)
         case .receiverForgot(let id, let path, let offset, let acked): self.receiverForgot(id, path, offset, acked)
         case .vanished(let id, let path, let offset, let lostByteCount):
-            self.logger.log(
-                .fileGone, level: lostByteCount > 0 ? .error : .info,
-                "a file is gone; its content from this offset on is lost",
-                metadata: Self.loss(id, path, offset, lostByteCount))
+            self.gone(Self.loss(id, path, offset, lostByteCount), lostByteCount, of: loss)
         case .unreadable(let path, let error):
             self.logger.warning(
                 .fileUnreadable, "a file or folder cannot be read; what is in it is not shipped",
@@ -397,6 +395,16 @@ package struct AgentTelemetry: Sendable {
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.segmentGrew(id, path, sealed, byteCount)
         }
+    }
+
+    /// Files that are deleted together are one cause: each line that is written has the sum.
+    private func gone(_ metadata: Logger.Metadata, _ lostByteCount: Int, of loss: TailLoss) {
+        guard lostByteCount > 0 else {
+            return self.logger.debug("a file is gone; what was seen of it is shipped", metadata: metadata)
+        }
+        self.logger.error(
+            .fileGone, "a file is gone; its content from this offset on is lost",
+            metadata: metadata.merging(["lost_bytes_total": .number(loss.byteCount)]) { $1 })
     }
 
     private func longLineNotKept(_ id: StreamID, _ offset: Int, _ error: FileSystemError) {

@@ -219,7 +219,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 guard let count = self.formatPace.admit(format, self.clock.monotonicTime()) else { continue }
                 self.telemetry.recognized(path, format, untoldCount: count)
             } else {
-                self.telemetry.noticed(notice)
+                self.telemetry.noticed(notice, loss: self.tail.notices.loss)
                 if case .unreadable(let path, let error) = notice { self.noteError("\(error)", of: path) }
             }
             self.summary.count(notice)

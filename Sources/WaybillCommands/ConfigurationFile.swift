@@ -227,7 +227,7 @@ struct ConfigurationFile {
     private static func source(_ source: SourceEntry, _ section: inout ConfigurationSection) -> AgentSource? {
         let kind: SourceConfiguration.Kind
         for (key, pattern, problem) in SourcePatterns.problems(of: source) {
-            section.complain(key, "\(pattern) \(problem)")
+            section.complain(key, pattern.isEmpty ? problem : "\(pattern) \(problem)")
         }
         switch (source.spool, source.files) {
         case (let directory?, nil):

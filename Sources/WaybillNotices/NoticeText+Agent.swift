@@ -152,9 +152,10 @@ extension NoticeText {
             effect: "Bytes that were not shipped are lost at the source; `lost_bytes` of them had been seen.",
             remedy: "Rotate by renaming (logrotate: create in place of copytruncate)."),
         .fileGone: NoticeText(
-            "A file is gone", of: ["stream"],
+            "A file is gone", of: [],
             cause: "A file was deleted before it had been shipped to its end.",
-            effect: "Bytes that were not shipped are lost at the source; `lost_bytes` of them had been seen.",
+            effect:
+                "Bytes that were not shipped are lost at the source; `lost_bytes` of them had been seen, and `lost_bytes_total` in all files since the start.",
             remedy: "Keep rotated files for as long as the receiver may be away."),
         .duplicateSegment: NoticeText(
             "A segment exists twice", of: ["stream"],

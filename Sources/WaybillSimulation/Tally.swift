@@ -8,7 +8,8 @@ final class Tally: LogHandler, @unchecked Sendable {
     private(set) var counts: [String: Int] = [:]
     var metadata: Logger.Metadata = [:]
     var metadataProvider: Logger.MetadataProvider?
-    var logLevel = Logger.Level.info
+    // What was written and deleted between two looks is told at this level alone.
+    var logLevel = Logger.Level.debug
     private let trace: ((String) -> Void)?
 
     init(trace: ((String) -> Void)?) {

@@ -49,7 +49,7 @@ import WaybillTail
             "agent.sources[0].spool: /a/** is for a spool, whose folders are named one by one; write * in "
                 + "place of **"
         ),
-        ("files: '', env: prod, bundle: b", "agent.sources[0].files:  is empty; name files"),
+        ("files: '', env: prod, bundle: b", "agent.sources[0].files: is empty; name files"),
         (
             "files: '/{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}', env: prod, bundle: b",
             "agent.sources[0].files: /{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b} has more than 64 choices in braces; write several "
