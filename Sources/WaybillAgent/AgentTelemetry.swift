@@ -161,18 +161,34 @@ package struct AgentTelemetry: Sendable {
             metadata: ["receiver": "\(receiver.name)", "address": "\(address)", "fleet": "\(fleet)"])
     }
 
-    /// - Parameter silence: since something is in flight, or since the last acknowledgement.
-    func acksMissing(from address: String, for silence: Duration, inFlightByteCount: Int) {
+    /// Logs that a receiver acknowledges nothing of what is in flight, or that it acknowledges again.
+    func acknowledgements(_ report: Liveness.Report, from address: String, inFlightByteCount: Int) {
+        switch report {
+        case .unheard(let silence):
+            self.acksMissing("\(Self.unheard(for: silence))", from: address, silence, inFlightByteCount)
+        case .unacknowledged(let silence):
+            self.acksMissing(
+                "the receiver answers and acknowledges nothing; its disk may be full: see its log", from: address,
+                silence, inFlightByteCount)
+        case .resumed:
+            self.logger.notice("the receiver acknowledges again", metadata: ["address": "\(address)"])
+        }
+    }
+
+    private func acksMissing(
+        _ text: Logger.Message, from address: String, _ silence: Duration, _ inFlightByteCount: Int
+    ) {
         self.logger.warning(
-            .acksMissing, "the receiver acknowledges nothing; its disk may be full: see its log",
+            .acksMissing, text,
             metadata: [
                 "address": "\(address)", "silent_for_s": .seconds(silence),
                 "in_flight_bytes": .number(inFlightByteCount),
             ])
     }
 
-    func acksResumed(from address: String) {
-        self.logger.notice("the receiver acknowledges again", metadata: ["address": "\(address)"])
+    /// What is to blame where nothing at all was heard.
+    static func unheard(for silence: Duration) -> String {
+        "nothing heard for \(silence.components.seconds) s: the network or the host"
     }
 
     func moved(_ receivers: [String]) {
@@ -471,9 +487,13 @@ package struct AgentTelemetry: Sendable {
 }
 
 extension SenderSession.Failure {
-    /// Whether only a change at one of the two sides helps.
-    var isHopeless: Bool {
-        if case .refused(let code, _) = self { code == .token || code == .version } else { false }
+    /// What it means for the next attempt.
+    var cause: Reconnection.Cause {
+        switch self {
+        case .refused(.token, _), .refused(.version, _): .hopeless
+        case .receiverLeft: .broken
+        case .refused, .ackOutOfRange, .unexpected, .unknownStream, .version, .wire: .refused
+        }
     }
 
     /// For the operator.

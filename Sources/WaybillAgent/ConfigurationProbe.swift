@@ -91,7 +91,7 @@ package enum ConfigurationProbe {
                         return greeting
                     }
                 case .closed(let reason): throw Failure(description: reason)
-                case .stop, .bufferFreed, .asked: break
+                case .stop, .bufferFreed, .asked, .peer: break
                 }
             }
             _ = inbox.wake.wait(for: nil, timeout: deadline - clock.monotonicTime())

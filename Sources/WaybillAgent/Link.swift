@@ -91,6 +91,8 @@ final class Link: AgentLink, CompressedBatches {
     }
 
     private let compressor: BatchCompressor
+    private let inbox: PumpInbox
+    private let generation: Int
     private let state = Lock(State())
 
     /// Connects in the background and posts events with `generation`.
@@ -102,6 +104,8 @@ final class Link: AgentLink, CompressedBatches {
         compressor: BatchCompressor, inbox: PumpInbox, generation: Int
     ) {
         self.compressor = compressor
+        self.inbox = inbox
+        self.generation = generation
         attempts.begin()
         LinkTransport.connect(to: address, on: group) { channel in
             guard self.takes(channel) else { throw ChannelError.alreadyClosed }
@@ -216,6 +220,17 @@ final class Link: AgentLink, CompressedBatches {
         }
         channel?.read()
     }
+
+    #if os(Linux)
+        func lookAtPeer() {
+            guard let channel = self.state.withLock({ $0.channel }) else { return }
+            // Nothing closes the descriptor while its event loop is here.
+            channel.eventLoop.execute {
+                guard let peer = LinkTransport.peer(of: channel) else { return }
+                self.inbox.post(.peer(peer), generation: self.generation)
+            }
+        }
+    #endif
 
     /// Counts one read that is passed to the pump.
     ///

@@ -83,6 +83,22 @@ enum LinkTransport {
                 .connect(host: address.host, port: address.port)
         }
     #endif
+
+    #if os(Linux)
+        /// What the kernel knows about the other end; `nil` when the connection is gone.
+        ///
+        /// Why no `TCP_USER_TIMEOUT`: Linux ends a connection by it also while the peer answers every probe of its window,
+        /// which is what the host of a receiver does that pauses reading.
+        static func peer(of channel: any Channel) -> TCPPeer? {
+            do {
+                return try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(
+                    of: NIOBSDSocket.Handle.self
+                ) { TCPPeer(of: $0) } ?? nil
+            } catch {
+                return nil
+            }
+        }
+    #endif
 }
 
 extension EventLoopGroup {

@@ -22,7 +22,7 @@ extension Pump where Hints: ~Copyable {
         self.session = SenderSession()
         self.received.removeAll()
         self.phase = .connecting
-        self.lastReceived = now
+        self.liveness.reset(at: now)
         self.address = address.description
         self.link = self.connect(address, self.generation)
     }
@@ -57,12 +57,12 @@ extension Pump where Hints: ~Copyable {
                 mayRead = true
                 self.greet()
             case .received(let bytes):
-                self.lastReceived = self.clock.monotonicTime()
+                self.liveness.heard(at: self.clock.monotonicTime())
                 self.received.append(contentsOf: bytes)
                 self.takeMessages()
                 mayRead = true
-            case .closed(let reason):
-                self.disconnect(reason)
+            case .peer(let peer): self.weigh(peer)
+            case .closed(let reason): self.disconnect(reason, .broken)
             case .stop, .asked, .bufferFreed:
                 break
             }
@@ -79,7 +79,7 @@ extension Pump where Hints: ~Copyable {
                 software: self.configuration.software, milliseconds: max(0, self.clock.wallTime().milliseconds))
             self.perform(self.session.start(hello))
         } catch {
-            self.disconnect("\(error)")
+            self.disconnect("\(error)", .refused)
         }
     }
 
@@ -97,16 +97,14 @@ extension Pump where Hints: ~Copyable {
             }
         } catch {
             guard self.phase != .ready, let said = Self.beginning(of: bytes, from: consumed) else {
-                return self.disconnect("the receiver sent an invalid message: \(error.text)")
+                return self.disconnect("the receiver sent an invalid message: \(error.text)", .refused)
             }
             return self.disconnect(
-                "\(self.address) is not a Waybill receiver: it said \"\(said)\"; correct the address")
+                "\(self.address) is not a Waybill receiver: it said \"\(said)\"; correct the address", .refused)
         }
         guard self.link != nil else { return }
         self.received.removeFirst(consumed)
-        // One answer shows that this side is alive, however many questions came.
-        if let number = self.unansweredPing { self.send(.pong(number)) }
-        self.unansweredPing = nil
+        if let number = self.liveness.takePing() { self.send(.pong(number)) }
     }
 
     /// The printable beginning of what a stranger says.
@@ -122,7 +120,7 @@ extension Pump where Hints: ~Copyable {
 
     mutating func perform(_ action: SenderSession.Action) {
         switch action {
-        case .send(.pong(let number)): self.unansweredPing = number
+        case .send(.pong(let number)): self.liveness.heardPing(number)
         case .send(let message): self.send(message)
         case .start(let ready): self.start(ready)
         case .seek(let number, let offset, let proof, let end): self.seek(number, offset, proof, end: end)
@@ -130,13 +128,13 @@ extension Pump where Hints: ~Copyable {
             self.tail.answered(end: end)
             guard let stream = self.streams.stream(number) else { return }
             self.streams.succeeded(stream)
-            self.backoff.succeed()
-            self.lastAdvance = self.clock.monotonicTime()
+            self.reconnection.succeeded()
+            self.liveness.acknowledged(at: self.clock.monotonicTime())
             self.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number, let proof, let end): self.finish(number, proof, end: end)
         case .stored(let number, let offset):
             guard let stream = self.streams.stream(number) else { return }
-            self.lastAdvance = self.clock.monotonicTime()
+            self.liveness.acknowledged(at: self.clock.monotonicTime())
             self.summary.storedByteCount += self.tail.stored(stream, upTo: Int(offset.rawValue))
         case .note(let counts):
             self.telemetry.quarantined(counts.filter { $0.export == nil })
@@ -148,10 +146,10 @@ extension Pump where Hints: ~Copyable {
         case .move(let receivers):
             self.telemetry.moved(receivers)
             self.turnAway()
-            self.disconnect("the receiver redirected this agent")
+            self.disconnect("the receiver redirected this agent", .refused)
         case .close(let failure):
             if failure == .receiverLeft { self.turnAway() }
-            self.disconnect(failure.text, isHopeless: failure.isHopeless)
+            self.disconnect(failure.text, failure.cause)
         }
     }
 
@@ -162,14 +160,14 @@ extension Pump where Hints: ~Copyable {
     private mutating func start(_ ready: Ready) {
         guard ready.limits.lineByteCountMax >= Self.grantedLineByteCountMin,
             ready.limits.rawByteCountMax >= ready.limits.lineByteCountMax
-        else { return self.disconnect("the receiver's limits are too low for an event's line") }
+        else { return self.disconnect("the receiver's limits are too low for an event's line", .refused) }
         let now = self.now
         let address = self.address
         let isUnmet = self.tail.recognizes(ready.receiver, at: address) != .known
         if isUnmet {
             if let last = self.unfamiliarAt[address], now.monotonic - last < Self.unfamiliarPause {
                 self.barredUntil[address] = last + Self.unfamiliarPause
-                return self.disconnect("another unknown receiver answers at \(address) within a minute")
+                return self.disconnect("another unknown receiver answers at \(address) within a minute", .refused)
             }
             self.unfamiliarAt[address] = now.monotonic
         }
@@ -187,6 +185,8 @@ extension Pump where Hints: ~Copyable {
             address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
         self.phase = .ready
         self.settleInFleet(now.monotonic, isNew: isUnmet && !knewFleet)
+        self.liveness.becameReady(idle: Self.idle(of: ready))
+        self.reconnection.accepted(at: now.monotonic)
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
         // A clock may claim anything.
@@ -241,7 +241,7 @@ extension Pump where Hints: ~Copyable {
         switch self.tail.sealedByReceiver(stream, proof) {
         case .goOn, .done:
             self.summary.storedByteCount += unstored
-            self.backoff.succeed()
+            self.reconnection.succeeded()
             self.disputes.settle(stream)
             self.summary.sealedStreamCount += 1
         case .openAgain, .postponed: self.tail.readingPostponed(stream)
@@ -325,7 +325,7 @@ extension Pump where Hints: ~Copyable {
         let ackedByteCount = self.tail.position(of: stream).acked - before
         self.summary.ackedByteCount += ackedByteCount
         let position = self.tail.position(of: stream)
-        self.lags.acked(stream, upTo: position.acked, of: position.byteCount, self.lastAdvance)
+        self.lags.acked(stream, upTo: position.acked, of: position.byteCount, self.liveness.acknowledgedAt)
         guard ackedByteCount > 0 else { return }
         self.disputes.settle(stream)
         if !self.fileErrors.isEmpty { self.fileErrors[position.path] = nil }
@@ -366,8 +366,7 @@ extension Pump where Hints: ~Copyable {
         }
     }
 
-    /// - Parameter isHopeless: whether only a change at one of the two sides helps: the next attempt waits longest.
-    mutating func disconnect(_ reason: String, isHopeless: Bool = false) {
+    mutating func disconnect(_ reason: String, _ cause: Reconnection.Cause) {
         guard self.link != nil else { return }
         guard self.farewell == nil else {
             self.link?.close()
@@ -375,8 +374,9 @@ extension Pump where Hints: ~Copyable {
         }
         self.lastFailure = reason
         let alone = self.endConnection()
-        let wait = isHopeless ? self.backoff.failForLong() : self.backoff.fail()
-        self.phase = .disconnected(retryAt: self.clock.monotonicTime() + wait)
+        let now = self.clock.monotonicTime()
+        let wait = self.reconnection.failed(cause, at: now)
+        self.phase = .disconnected(retryAt: now + wait)
         self.telemetry.disconnected(
             AgentTelemetry.Disconnection(
                 reason: reason, address: self.address, alone: alone,
@@ -388,8 +388,6 @@ extension Pump where Hints: ~Copyable {
     /// - Returns: how long no receiver has been ready.
     @discardableResult
     mutating func endConnection() -> Duration {
-        self.silence.reset()
-        self.inFlightSince = nil
         self.renewalAt = nil
         self.isFleetDoubted = false
         self.awaitingStorageSince = nil
@@ -397,6 +395,7 @@ extension Pump where Hints: ~Copyable {
         self.link = nil
         self.generation += 1
         let now = self.clock.monotonicTime()
+        self.liveness.reset(at: now)
         let alone = self.unreadySince ?? now
         self.unreadySince = alone
         self.session = SenderSession()
@@ -406,36 +405,7 @@ extension Pump where Hints: ~Copyable {
         self.openClaims.removeAll()
         self.pausedUntil = nil
         self.receiver = nil
-        self.unansweredPing = nil
         self.tail.connectionLost()
         return now - alone
-    }
-
-    mutating func send(_ message: Message) {
-        self.lastSent = self.clock.monotonicTime()
-        self.link?.send(message)
-    }
-
-    /// How long the receiver keeps a silent connection; capped at a day, which fits into every clock.
-    var idleLimit: Duration? {
-        self.session.limits.map { .milliseconds(min($0.idleMilliseconds, 86_400_000)) }
-    }
-
-    mutating func keepAlive() {
-        let now = self.clock.monotonicTime()
-        self.tellSilence(now)
-        let idle = self.idleLimit ?? .seconds(20)
-        switch self.phase {
-        case .disconnected:
-            return
-        case .connecting:
-            if now - self.lastReceived > idle { self.disconnect("the receiver does not answer") }
-        case .ready:
-            if now - self.lastReceived > idle {
-                self.disconnect("the receiver has sent nothing for \(idle)")
-            } else if now - self.lastSent > idle / 3 {
-                self.send(.ping(UInt64(self.generation)))
-            }
-        }
     }
 }

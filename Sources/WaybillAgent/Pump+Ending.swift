@@ -13,7 +13,7 @@ extension Pump where Hints: ~Copyable {
         }
         guard let patience = self.configuration.mode.patience else { return nil }
         if self.isSettled(now) { return .drained(self.summary) }
-        let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.lastAdvance > patience
+        let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.liveness.acknowledgedAt > patience
         // Only disputed files are left, and this run ends before they are asked for again.
         let isHopeless =
             self.hasShippedAll && self.session.isSettled && !self.retries.isEmpty

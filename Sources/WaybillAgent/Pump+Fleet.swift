@@ -74,7 +74,7 @@ extension Pump where Hints: ~Copyable {
     /// Whether nothing but the fleet's store is waited for, and it has taken nothing for so long.
     func isUnstored(_ now: MonotonicTime, _ patience: Duration) -> Bool {
         self.phase == .ready && self.sealsLate && self.session.inFlightByteCount == 0
-            && (self.tail.isAwaitingStorage || self.session.isSealing) && now - self.lastAdvance > patience
+            && (self.tail.isAwaitingStorage || self.session.isSealing) && now - self.liveness.acknowledgedAt > patience
     }
 
     /// Whether a run that ends by itself has to wait for the fleet's store.

@@ -30,7 +30,7 @@ extension Pump where Hints: ~Copyable {
             }
             self.batchByteCountMax = configuration.batchByteCountMax
             self.receiverIndex = 0
-            self.backoff.succeed()
+            self.reconnection.succeeded()
             self.phase = .disconnected(retryAt: self.clock.monotonicTime())
         } else {
             self.tail.keep(configuration.tailLimits.keep)

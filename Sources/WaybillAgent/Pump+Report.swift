@@ -13,28 +13,6 @@ extension Pump where Hints: ~Copyable {
         }
     }
 
-    /// Whether the receiver has acknowledged nothing for a minute of what is in flight.
-    var isStalled: Bool {
-        self.owingSince.map { SilenceWatch.isSilent($0, self.clock.monotonicTime()) } ?? false
-    }
-
-    /// Since when the receiver owes an acknowledgement.
-    private var owingSince: MonotonicTime? {
-        guard self.phase == .ready, self.session.inFlightByteCount > 0, let inFlightSince else { return nil }
-        return max(self.lastAdvance, inFlightSince)
-    }
-
-    /// Logs that acknowledgements stay away, and that they come again.
-    mutating func tellSilence(_ now: MonotonicTime) {
-        switch self.silence.look(self.owingSince, at: now) {
-        case .silent(let duration):
-            self.telemetry.acksMissing(
-                from: self.address, for: duration, inFlightByteCount: self.session.inFlightByteCount)
-        case .resumed: self.telemetry.acksResumed(from: self.address)
-        case nil: break
-        }
-    }
-
     /// Remembers why a file is not shipped, for as long as it takes.
     mutating func noteError(_ text: String, of path: String) {
         guard self.fileErrors.count < AgentReport.fileCountMax || self.fileErrors[path] != nil else { return }

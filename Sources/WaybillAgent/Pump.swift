@@ -43,7 +43,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var link: (any AgentLink)?
     var generation = 0
     var phase: Phase
-    var backoff: Backoff
+    var reconnection: Reconnection
     var receiverIndex = 0
     /// When to connect again so that agents stay spread over a fleet; `nil` without one.
     var renewalAt: MonotonicTime?
@@ -72,17 +72,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var receiverName: String?
     /// How far this clock was ahead of the last receiver's, less the time that `READY` took.
     var clockSkew: Duration?
-    /// Since when something is in flight without a pause; `nil` while nothing is.
-    var inFlightSince: MonotonicTime?
-    var silence = SilenceWatch()
+    var liveness: Liveness
     /// What the `OPEN` of a stream claims, until it is answered with an offset.
     var openClaims: [StreamKey: OpenClaim] = [:]
-    /// The last `PING` that is not answered yet.
-    var unansweredPing: UInt64?
     /// The last failure since a receiver accepted this agent.
     var lastFailure: String?
-    var lastReceived: MonotonicTime
-    var lastSent: MonotonicTime
     var pausedUntil: MonotonicTime?
     var lingerUntil: MonotonicTime?
     var nextScan: MonotonicTime
@@ -107,8 +101,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var isPolling = false
     var formatPace = FormatPace()
     var lastProgress: MonotonicTime
-    /// When a receiver last acknowledged something.
-    var lastAdvance: MonotonicTime
     /// The error that ends the run.
     var failure: FileSystemError?
     /// Whether the last step left more work to do at once.
@@ -141,11 +133,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
         self.dice = SeededGenerator(seed: ~seed)
-        self.backoff = Backoff(from: .milliseconds(500), to: .seconds(60), SeededGenerator(seed: seed))
-        self.lastReceived = now
-        self.lastSent = now
+        self.reconnection = Reconnection(SeededGenerator(seed: seed))
+        self.liveness = Liveness(at: now)
         self.lastProgress = now
-        self.lastAdvance = now
         self.nextScan = now
         self.lastScan = now
         self.started = now
@@ -353,7 +343,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Reconnects when streams that never end keep others from being opened; a new connection frees the numbers.
     mutating func makeRoomForStreams() {
         guard self.streams.hasWaiting, self.session.isSettled, self.retries.isEmpty else { return }
-        self.disconnect("the receiver grants no more streams on a connection, and others have lines to send")
+        self.disconnect("the receiver grants no more streams on a connection, and others have lines to send", .broken)
     }
 
     mutating func reportProgress() {
@@ -418,9 +408,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     mutating func shipBatch(of stream: StreamKey, _ header: BatchHeader, _ buffer: BatchBuffer) {
         self.buffer = nil
         self.session.batchSent(header)
-        self.lastSent = self.clock.monotonicTime()
-        if self.session.inFlightByteCount <= header.rawByteCount { self.inFlightSince = self.lastSent }
-        self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, self.lastSent)
+        let now = self.clock.monotonicTime()
+        self.liveness.sentBatch(isAlone: self.session.inFlightByteCount <= header.rawByteCount, at: now)
+        self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, now)
         self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
         self.summary.streamCount = self.tail.shippedStreamCount
         self.lines.sent(
@@ -451,10 +441,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }
         switch self.phase {
         case .disconnected(let retryAt): wake = min(wake, retryAt)
-        case .connecting: wake = min(wake, self.lastReceived + .seconds(20))
-        case .ready:
-            let idle = self.idleLimit ?? .seconds(90)
-            wake = min(wake, self.lastSent + idle / 3)
+        case .connecting, .ready: wake = min(wake, self.liveness.nextStep(isInFlight: self.isInFlight))
         }
         return max(.zero, wake - now)
     }

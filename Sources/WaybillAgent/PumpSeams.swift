@@ -5,6 +5,8 @@ package import WaybillSystem
 package enum LinkEvent: Sendable {
     case connected
     case received([UInt8])
+    /// What the kernel says, after ``AgentLink/lookAtPeer()``.
+    case peer(TCPPeer)
     case closed(reason: String)
     /// The process was asked to stop.
     case stop
@@ -21,12 +23,17 @@ package protocol AgentLink: Sendable {
     func send(_ batch: RawBatch)
     /// Requests the next bytes; none arrive without a call.
     func read()
+    /// Asks the kernel what it knows about the other end; the answer comes as an event, where there is one.
+    func lookAtPeer()
     func close()
 }
 
 extension AgentLink {
     /// For a link that never brings more than the pump takes.
     package func read() {}
+
+    /// For a link without a kernel below it.
+    package func lookAtPeer() {}
 }
 
 /// Hints about which files changed; a scan remains authoritative.

@@ -65,9 +65,15 @@ extension NoticeText {
             remedy: "Restore a newer backup of the receiver's data directory."),
         .acksMissing: NoticeText(
             "The receiver acknowledges nothing", of: ["address"],
-            cause: "The agent is connected and has sent batches, and for a minute none was acknowledged.",
+            cause: """
+                The agent is connected and has sent batches, and for a minute none was acknowledged. The message says \
+                whether the receiver answers otherwise, or nothing at all was heard.
+                """,
             effect: "Nothing is lost: the lines stay on disk until they are acknowledged.",
-            remedy: "Look at the receiver's log: its disk may be full (WB1006) or slow (WB1005)."),
+            remedy: """
+                If it answers, look at the receiver's log: its disk may be full (WB1006) or slow (WB1005). If nothing \
+                was heard, look at the network and at the receiver's host.
+                """),
         .agentRestartNeeded: NoticeText(
             "Changes of the agent's configuration need a restart", of: nil,
             cause: "The configuration was reloaded, and some changed keys apply only at a start.",

@@ -20,9 +20,12 @@ package struct Backoff: Sendable {
     }
 
     /// How long to wait after one more failure.
-    package mutating func fail() -> Duration {
+    ///
+    /// - Parameter limit: what this wait's bound does not exceed, whatever the longest is.
+    package mutating func fail(noLongerThan limit: Duration? = nil) -> Duration {
         // 2^10 times the shortest wait exceeds every longest wait in use.
-        let bound = min(self.longest, self.shortest * (1 << min(self.failureCount, 10))).nanoseconds / 1_000_000
+        let doubled = min(self.longest, self.shortest * (1 << min(self.failureCount, 10)))
+        let bound = min(doubled, limit ?? doubled).nanoseconds / 1_000_000
         self.failureCount += 1
         return .milliseconds(Int64.random(in: min(Self.waitMillisecondsMin, bound)...bound, using: &self.generator))
     }

@@ -16,3 +16,12 @@ func `waits never exceed the bound, which doubles up to the longest and starts a
     var backoff = Backoff(from: .seconds(2), to: .zero, SeededGenerator(seed: 1))
     for _ in 0..<20 { #expect(backoff.fail() == .zero) }
 }
+
+@Test(arguments: 0..<UInt64(50))
+func `a limit narrows one wait, and the bound goes on doubling`(seed: UInt64) {
+    var backoff = Backoff(from: .seconds(2), to: .seconds(60), SeededGenerator(seed: seed))
+    for _ in 0..<5 { #expect(backoff.fail(noLongerThan: .milliseconds(100)) <= .milliseconds(100)) }
+    var wider = backoff
+    #expect(backoff.fail(noLongerThan: .seconds(90)) <= .seconds(60))
+    #expect((0..<200).contains { _ in wider.fail() > .seconds(30) })
+}

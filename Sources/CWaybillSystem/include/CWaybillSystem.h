@@ -140,6 +140,19 @@ int waybill_send_sealed(int socket, const char *path, const void *bytes, unsigne
 /// Sends one datagram to the socket at a path, or to an abstract name that begins with '@'. Waits at most
 /// `wait_milliseconds` while the socket takes nothing. Returns 0, or the error's number.
 int waybill_send_notice(const char *name, const void *bytes, unsigned long byte_count, int wait_milliseconds);
+
+/// What the kernel knows about the other end of a TCP connection.
+typedef struct {
+    /// Bytes that the peer's kernel has not acknowledged, whether they were sent yet or not.
+    int64_t unacknowledged_byte_count;
+    /// How often they, or a question for room, were sent again since the peer's kernel answered anything.
+    int64_t unanswered_try_count;
+    /// How long ago the peer's kernel last acknowledged bytes or answered a question for room.
+    int64_t silent_milliseconds;
+} waybill_tcp_peer;
+
+/// Fills `peer` for a connected socket. Returns 0, or -1 with `errno` set.
+int waybill_look_at_tcp_peer(int socket, waybill_tcp_peer *peer);
 #endif
 
 #endif
