@@ -4,9 +4,6 @@ Receiver a runs in a network namespace of its own with two links, one to the buc
 swallows what is sent, as a broken switch does: nobody gets an error. It needs root, iproute2, and a kernel that allows it.
 """
 
-import os
-import shutil
-import subprocess
 import unittest
 
 import buckets
@@ -14,55 +11,9 @@ from bucket_requests import BucketRequests
 from fleet_checks import FleetChecks
 from harness import SiteTest, free_port, metric, until
 from ledger import EventMaker
+from networks import Space
 from scale import THOROUGH
 from test_fleet import Fleet
-
-# Nobody has it: what is sent there is lost without an answer.
-NOBODY = "02:00:00:00:00:99"
-
-
-def ip(*arguments, check=True):
-    result = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=60, check=False)
-    if check and result.returncode != 0:
-        raise OSError(f"ip {' '.join(arguments)}: {result.stderr.strip()}")
-    return result
-
-
-# No other test names a namespace so.
-SPACE = "waybill-fleet-network-"
-
-
-def remove_stale():
-    """Removes the namespaces that this module made in processes that were killed."""
-    for line in ip("netns", "list", check=False).stdout.splitlines():
-        name = line.split()[0]
-        pid = name.removeprefix(SPACE)
-        if name != pid and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
-            ip("netns", "del", name, check=False)
-
-
-class Link:
-    """A cable between this network and a namespace."""
-
-    def __init__(self, space, letter, number):
-        self.space, self.here, self.there = space, f"wb{letter}{number}h", f"wb{letter}{number}n"
-        third = {"s": 1, "a": 2}[letter]
-        base = f"10.{200 + number % 50}.{number // 50 % 60 * 4 + third}"
-        self.host, self.guest = f"{base}.1", f"{base}.2"
-        ip("link", "add", self.here, "type", "veth", "peer", "name", self.there, "netns", space)
-        ip("addr", "add", f"{self.host}/30", "dev", self.here)
-        ip("link", "set", self.here, "up")
-        ip("-n", space, "addr", "add", f"{self.guest}/30", "dev", self.there)
-        ip("-n", space, "link", "set", self.there, "up")
-
-    def cut(self):
-        """Both ends send to a card that does not exist."""
-        ip("neigh", "replace", self.guest, "lladdr", NOBODY, "dev", self.here, "nud", "permanent")
-        ip("-n", self.space, "neigh", "replace", self.host, "lladdr", NOBODY, "dev", self.there, "nud", "permanent")
-
-    def join(self):
-        ip("neigh", "del", self.guest, "dev", self.here)
-        ip("-n", self.space, "neigh", "del", self.host, "dev", self.there)
 
 
 class NetworkTest(FleetChecks, SiteTest):
@@ -70,21 +21,13 @@ class NetworkTest(FleetChecks, SiteTest):
         super().setUp()
         if not THOROUGH:
             self.skipTest("minutes of a night's run")
-        if os.getuid() != 0 or shutil.which("ip") is None:
-            self.skipTest("needs root and iproute2")
-        remove_stale()
-        self.space, number = f"{SPACE}{os.getpid()}", os.getpid() % 3000
-        if ip("netns", "add", self.space, check=False).returncode != 0:
-            self.skipTest("this machine makes no network namespaces")
-        # With the namespace its ends of the links go, and the others with them.
-        self.addCleanup(ip, "netns", "del", self.space)
-        ip("-n", self.space, "link", "set", "lo", "up")
-        self.to_bucket, self.to_agents = (Link(self.space, letter, number) for letter in "sa")
+        space = Space(self)
+        self.to_bucket, self.to_agents = space.link("s"), space.link("a")
         moto = buckets.Moto(self.site.logs / "moto.log", self.to_bucket.host)
         self.addCleanup(moto.close)
         self.fleet = Fleet(self.site, moto)
         self.fleet.hosts["a"] = self.to_agents.guest
-        self.fleet.within["a"] = ("ip", "netns", "exec", self.space)
+        self.fleet.within["a"] = space.within
         self.requests = BucketRequests(moto.url, "events", buckets.KEY, buckets.SECRET)
 
     def acked(self, port):
