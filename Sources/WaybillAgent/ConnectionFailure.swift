@@ -31,3 +31,28 @@ package enum ConnectionFailure {
         }
     }
 }
+
+extension SenderSession.Failure {
+    /// What it means for the next attempt.
+    var cause: Reconnection.Cause {
+        switch self {
+        case .refused(.token, _), .refused(.version, _): .hopeless
+        case .receiverLeft: .broken
+        case .refused, .ackOutOfRange, .unexpected, .unknownStream, .version, .wire: .refused
+        }
+    }
+
+    /// For the operator.
+    package var text: String {
+        switch self {
+        case .refused(let code, let text): "the receiver refuses: \(text) (\(code.rawValue))"
+        case .receiverLeft: "the receiver is stopping"
+        case .ackOutOfRange(let stream, let offset):
+            "the receiver acknowledged byte \(offset.rawValue) of stream \(stream.rawValue), which was not sent"
+        case .unexpected(let text): "protocol violation: \(text)"
+        case .unknownStream(let stream): "protocol violation: stream \(stream.rawValue) was not opened"
+        case .version(let version): "the receiver chose version \(version), which this agent does not speak"
+        case .wire(let error): "protocol violation: \(error.text)"
+        }
+    }
+}

@@ -152,10 +152,10 @@ class FormatTests(SilenceTest):
         self.append("new.json", nginx(7))
         code, summary, log = self.ship()
         self.assertEqual([code, summary["lines"], summary["refused_files"]], [0, 7, 1])
-        told = [entry for entry in log if entry["message"].startswith("this is a compressed file")]
+        told = [entry for entry in log if entry["message"].startswith("compressed files are not followed")]
         print(f"agent: {told}")
-        self.assertEqual([(os.path.basename(entry["path"]), entry["reason"]) for entry in told],
-                         [("old.json.gz", "compressed")])
+        self.assertEqual([(os.path.basename(entry["first"]), entry["files"], entry["reason"]) for entry in told],
+                         [("old.json.gz", 1, "compressed")])
 
 
 @unittest.skipUnless(IS_ROOT, "only root can start an agent as another user")

@@ -35,6 +35,7 @@ import WaybillTail
         case "drain_seconds": new.drainPatience += .seconds(1)
         case "keep.hours": new.keep.ageMax = .seconds(3600)
         case "keep.gib": new.keep.byteCountMax = 1 << 30
+        case "limits.open_files": new.tailLimits.openFileCountMax += 1
         case "quarantine.days": new.tailLimits.quarantine.ageMax = .seconds(86_400)
         case "quarantine.gib": new.tailLimits.quarantine.byteCountMax = 1 << 30
         case "tls.ca": new.authorities = "x"

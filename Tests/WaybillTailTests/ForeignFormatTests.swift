@@ -120,7 +120,7 @@ struct ForeignFormatTests {
                 "/log 20 compressed, first /log/a.log.1.gz", "/log/b 1 compressed, first /log/b/x.zst",
                 "/log/b/x refused compressed",
             ])
-        #expect(bench.withTail { $0.refusals } == [.compressed: 23])
+        #expect(bench.withTail { $0.notices.refusals } == [.compressed: 23])
         #expect(bench.texts == ["{\"a\":1}\n"])
     }
 

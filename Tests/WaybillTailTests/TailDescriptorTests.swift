@@ -55,7 +55,7 @@ struct TailDescriptorTests {
         bench.isSlow = false
         bench.run()
         #expect(bench.texts.sorted() == ["one\ntwo\n", "other\n"])
-        #expect(bench.withTail { $0.loss } == TailLoss())
+        #expect(bench.withTail { $0.notices.loss } == TailLoss())
     }
 
     @Test(arguments: [
