@@ -118,6 +118,11 @@ int waybill_sync_all(int folder) {
     return syncfs(folder) == 0 ? 1 : -1;
 }
 
+uint32_t waybill_file_system_type(const char *path) {
+    struct statfs status;
+    return statfs(path, &status) == 0 ? (uint32_t)status.f_type : 0;
+}
+
 int64_t waybill_birth_time(int descriptor) {
     struct statx status;
     if (statx(descriptor, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0) return 0;
@@ -148,6 +153,11 @@ void waybill_name_thread(const char *name) {
 #else
 int waybill_sync_all(int folder) {
     (void)folder;
+    return 0;
+}
+
+uint32_t waybill_file_system_type(const char *path) {
+    (void)path;
     return 0;
 }
 

@@ -6,7 +6,7 @@ extension AgentConfiguration {
         self.sources.enumerated().map { index, source in
             SourceConfiguration(
                 name: source.registryName(index), kind: source.files, followsLinks: source.followsLinks,
-                excludes: source.excludes)
+                excludes: source.excludes, isPolled: source.isPolled)
         }
     }
 }

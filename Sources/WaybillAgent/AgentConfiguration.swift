@@ -23,6 +23,8 @@ package struct AgentSource: Hashable, Sendable {
     package var followsLinks = false
     /// Patterns of files that are left out.
     package var excludes: [String] = []
+    /// Whether changes are looked for as if the system reported none.
+    package var isPolled = false
     /// The name of the group that shares the spool's folder; the agent creates a missing folder for it.
     package var group: String?
 
@@ -294,6 +296,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var kept = KeptFiles()
     /// How long the oldest whole line that is not acknowledged has waited, at most.
     package var oldestUnacked = Duration.zero
+    /// How long ago every file that was written to within the last minutes was looked at.
+    package var lookLag = Duration.zero
     /// How far this machine's clock was ahead of the receiver's at the last connection; `nil` before the first.
     package var clockSkew: Duration?
     /// How many paths were refused since the start, by reason.

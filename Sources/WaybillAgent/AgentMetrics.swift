@@ -196,6 +196,10 @@ extension AgentStanding {
             "How long the oldest whole line that is not acknowledged has waited, at most."
         ) { $0.sample(self.oldestUnacked / .seconds(1)) }
         page.add(
+            "waybill_agent_look_lag_seconds", .gauge,
+            "How long ago every file that was written to within the last minutes was looked at."
+        ) { $0.sample(self.lookLag / .seconds(1)) }
+        page.add(
             "waybill_agent_skipped_bytes_total", .counter, "Bytes skipped: lines too long, torn ends of segments.",
             self.summary.skippedByteCount)
         page.add(

@@ -74,6 +74,7 @@ package struct AgentReport: Hashable, Sendable {
             json.member("lost_bytes", summary.lostByteCount)
             json.member("behind_bytes", self.standing.pendingByteCount)
             json.member("in_flight_bytes", self.standing.inFlightByteCount)
+            json.member("look_lag_seconds", Int(self.standing.lookLag.nanoseconds / 1_000_000_000))
             let refused = self.standing.refusals.filter { $0.value > 0 }.map { ($0.key.rawValue, $0.value) }
             json.member("refused_files", Dictionary(uniqueKeysWithValues: refused))
             json.member("followed", self.fileCount)

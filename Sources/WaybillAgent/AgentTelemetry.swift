@@ -238,6 +238,13 @@ package struct AgentTelemetry: Sendable {
             metadata: ["folders": .number(folders.count), "first": "\(first)"])
     }
 
+    func foldersBlind(_ folders: [String]) {
+        guard let first = folders.first else { return }
+        self.logger.info(
+            "folders are polled, because their file systems do not report every change (NFS, SMB, FUSE, 9p, overlay)",
+            metadata: ["folders": .number(folders.count), "first": "\(first)"])
+    }
+
     func polls(unwatchedCount: Int) {
         guard unwatchedCount > 0 else { return }
         self.logger.warning(

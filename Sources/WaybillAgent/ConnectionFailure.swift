@@ -1,5 +1,6 @@
 internal import NIOCore
 internal import NIOPosix
+package import WaybillProtocol
 package import WaybillSystem
 
 /// Describes why a connection failed or ended, using the system's messages.

@@ -44,7 +44,7 @@ extension Pump where Hints: ~Copyable {
         for (generation, event) in events {
             if case .stop = event {
                 self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
-                self.nextScan = self.clock.monotonicTime()
+                self.schedule.hurry(self.clock.monotonicTime())
                 continue
             }
             if case .asked(let question) = event {
@@ -294,7 +294,7 @@ extension Pump where Hints: ~Copyable {
             self.telemetry.reshipped(path, as: newPath)
             self.summary.reshippedSegmentCount += 1
             // It is found under its new name.
-            self.nextScan = self.clock.monotonicTime()
+            self.schedule.hurry(self.clock.monotonicTime())
             return true
         } catch {
             self.telemetry.notReshipped(path, error)

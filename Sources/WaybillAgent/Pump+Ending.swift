@@ -64,8 +64,7 @@ extension Pump where Hints: ~Copyable {
         if self.hasSettledScan { return !self.mustAwaitStorage(now) }
         if !self.isSettlingScanAsked {
             self.isSettlingScanAsked = true
-            // What cannot be read now is tried again with each scan.
-            self.nextScan = min(self.nextScan, self.lastScan + .milliseconds(20))
+            self.schedule.repeatSoon()
         }
         return false
     }
@@ -91,6 +90,7 @@ extension Pump where Hints: ~Copyable {
         standing.inFlightByteCount = self.session.inFlightByteCount
         standing.clockSkew = self.clockSkew
         let now = self.now
+        standing.lookLag = self.schedule.lag(now.monotonic, hasFreshFiles: self.tail.hasFreshFiles)
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)
             standing.streamCount += 1

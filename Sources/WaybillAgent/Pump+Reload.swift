@@ -49,7 +49,7 @@ extension Pump where Hints: ~Copyable {
             self.streams.succeeded(stream)
         }
         self.fileErrors.removeAll()
-        self.nextScan = self.clock.monotonicTime()
+        self.schedule.hurry(self.clock.monotonicTime())
         self.hasSettledScan = false
         self.hasCheckedSources = false
     }

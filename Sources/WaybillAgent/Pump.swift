@@ -79,8 +79,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var lastFailure: String?
     var pausedUntil: MonotonicTime?
     var lingerUntil: MonotonicTime?
-    var nextScan: MonotonicTime
-    var scanTook = Duration.zero
+    var schedule: ScanSchedule
     var retries: [(at: MonotonicTime, stream: StreamKey)] = []
     var stopDeadline: MonotonicTime?
     /// Until when the receiver's answer to `BYE` is awaited; `nil` before that is sent.
@@ -96,7 +95,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Whether the scan requested when everything seemed settled has found nothing more.
     var hasSettledScan = false
     var isSettlingScanAsked = false
-    var lastScan: MonotonicTime
     var hasCheckedSources = false
     var isPolling = false
     var formatPace = FormatPace()
@@ -136,8 +134,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.reconnection = Reconnection(SeededGenerator(seed: seed))
         self.liveness = Liveness(at: now)
         self.lastProgress = now
-        self.nextScan = now
-        self.lastScan = now
+        self.schedule = ScanSchedule(now)
         self.started = now
         self.unreadySince = now
     }
@@ -186,14 +183,15 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let now = self.now
         if let lingerUntil, lingerUntil <= now.monotonic {
             self.lingerUntil = nil
-            switch self.hints.read() {
-            case .paths(let paths): self.tail.pathsChanged(paths, now)
-            case .everything: self.nextScan = now.monotonic
-            case nil: break
-            }
+            self.take(self.hints.read(), now)
             self.hasSettledScan = false
         }
-        if self.nextScan <= now.monotonic { self.scan(now) }
+        if self.schedule.isDue(.watches, now.monotonic) { self.checkWatches(now) }
+        if self.schedule.isDue(.everything, now.monotonic) {
+            self.scan(now)
+        } else if self.tail.hasFreshFiles, self.schedule.isDue(.freshFiles, now.monotonic) {
+            self.checkFreshFiles(now)
+        }
         while let retry = self.retries.first, retry.at <= now.monotonic {
             self.retries.removeFirst()
             self.streams.retry(retry.stream)
@@ -216,32 +214,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         }
     }
 
-    mutating func scan(_ now: TailTime) {
-        do throws(FileSystemError) {
-            try self.claims.claim()
-        } catch {
-            self.failure = error
-            return
-        }
-        self.tail.scan(now)
-        self.lastScan = now.monotonic
-        self.hasSettledScan = self.isSettlingScanAsked
-        self.isSettlingScanAsked = false
-        if !self.hasCheckedSources {
-            self.hasCheckedSources = true
-            self.checkSources()
-            self.noteRoundEnds()
-        }
-        self.hints.watch(self.tail.watchDirectories)
-        self.reportPolling()
-        let end = self.clock.monotonicTime()
-        self.scanTook = end - now.monotonic
-        // With hints a scan is only a safety net and may cost 0.5% of a core; without them 5%.
-        let factor = self.hints.isComplete ? 200 : 20
-        let shortest: Duration = self.hints.isComplete ? .seconds(5) : .milliseconds(500)
-        self.nextScan = end + min(.seconds(300), max(shortest, self.scanTook * factor))
-    }
-
     mutating func noteRoundEnds() {
         guard case .round(.whatWasThere, _) = self.configuration.mode else { return }
         var ends: [StreamKey: Int] = [:]
@@ -256,17 +228,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         guard let roundEnds, case .open = self.streams.state(of: stream) else { return false }
         let position = self.tail.position(of: stream)
         return position.cursor < position.byteCount && position.cursor >= roundEnds[stream, default: 0]
-    }
-
-    /// Logs once, each time it begins, that files are found by scanning alone.
-    mutating func reportPolling() {
-        let isPolling = !self.hints.isComplete
-        if isPolling, !self.isPolling {
-            let all = self.tail.watchDirectories.count
-            self.telemetry.polls(unwatchedCount: self.hints.file == nil ? all : self.hints.unwatchedCount)
-            self.telemetry.foldersDenied(self.hints.deniedFolders)
-        }
-        self.isPolling = isPolling
     }
 
     /// Logs every source that is probably misconfigured; each scan looks for it again.
@@ -428,7 +389,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if self.hasMore { return .zero }
         let now = self.clock.monotonicTime()
         if let farewell { return max(.zero, farewell - now) }
-        var wake = self.nextScan
+        var wake = self.schedule.next(hasFreshFiles: self.tail.hasFreshFiles)
         if let lingerUntil { wake = min(wake, lingerUntil) }
         if let retry = self.retries.first { wake = min(wake, retry.at) }
         if let stopDeadline { wake = min(wake, stopDeadline) }

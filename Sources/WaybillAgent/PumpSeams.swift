@@ -36,25 +36,30 @@ extension AgentLink {
     package func lookAtPeer() {}
 }
 
-/// Hints about which files changed; a scan remains authoritative.
+/// Hints about which files changed; a look at them remains authoritative.
 package protocol ChangeHints: ~Copyable {
     /// The file that becomes readable when there are hints; `nil` when there never are any.
     var file: FileID? { get }
-    /// Whether every folder is watched, so that scans may be rare.
+    /// Whether every change is a hint, so that looks may be rare.
     var isComplete: Bool { get }
     /// Folders that could not be watched because the system's limit is reached.
     var unwatchedCount: Int { get }
     /// Folders that could not be watched because this user may not read them.
     var deniedFolders: [String] { get }
-    /// Watches these folders and no others.
-    mutating func watch(_ directories: [String])
+    /// Folders in which the system does not see every change.
+    var blindFolders: [String] { get }
+    /// Begins a look at everything.
+    mutating func beginLook()
+    /// Watches a folder that is about to be listed.
+    mutating func watch(_ folder: String, isPolled: Bool)
+    /// Watches the folders that these links lead through; returns those whose changes until now were no hints.
+    mutating func watch(links: [String]) -> [String]
+    /// Ends a look: what it did not name is watched no more.
+    mutating func endLook()
+    /// Watches what each path leads to now, and tells what changed; `nil` for nothing.
+    mutating func check() -> DirectoryWatcher.Hint?
     /// Takes the gathered hints; `nil` when there are none.
     mutating func read() -> DirectoryWatcher.Hint?
-}
-
-extension ChangeHints where Self: ~Copyable {
-    /// For hints that do not depend on permissions.
-    package var deniedFolders: [String] { [] }
 }
 
 extension DirectoryWatcher: ChangeHints {}

@@ -181,6 +181,8 @@ struct StatusView {
         parts.append("\(HumanText.bytes(document.count("behind_bytes"))) behind")
         let lost = document.count("lost_bytes")
         if lost > 0 { parts.append("\(HumanText.bytes(lost)) lost") }
+        let lag = document.count("look_lag_seconds")
+        if lag > 2 { parts.append("files last looked at \(HumanText.seconds(lag)) ago") }
         return parts.joined(separator: ", ")
     }
 

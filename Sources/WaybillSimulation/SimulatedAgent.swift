@@ -385,7 +385,14 @@ struct SimulatedHints: ChangeHints {
     var isComplete: Bool { self.store.isComplete }
     var unwatchedCount: Int { self.store.isComplete ? 0 : 1 }
 
-    mutating func watch(_ directories: [String]) {}
+    var deniedFolders: [String] { [] }
+    var blindFolders: [String] { [] }
+
+    mutating func beginLook() {}
+    mutating func watch(_ folder: String, isPolled: Bool) {}
+    mutating func watch(links: [String]) -> [String] { [] }
+    mutating func endLook() {}
+    mutating func check() -> DirectoryWatcher.Hint? { nil }
 
     mutating func read() -> DirectoryWatcher.Hint? {
         defer {
@@ -393,6 +400,6 @@ struct SimulatedHints: ChangeHints {
             self.store.isOverflowing = false
         }
         if self.store.isOverflowing { return .everything }
-        return self.store.paths.isEmpty ? nil : .paths(self.store.paths.sorted())
+        return self.store.paths.isEmpty ? nil : .changes(paths: self.store.paths.sorted())
     }
 }

@@ -28,12 +28,18 @@ package struct FilePatterns: Hashable, Sendable {
     }
 
     /// Iterates over the files, and over what a later pattern matches, too, more than once.
+    ///
+    /// - Parameters:
+    ///   - scope: the walk only goes there, and below it; `nil`: everywhere.
+    ///   - enter: called with each folder before it is listed, and with one that is missing where it would be.
     package func expand(
-        on files: some FileSystem, _ links: GlobPattern.LinkRule, into expansion: inout GlobPattern.Expansion,
+        on files: some FileSystem, _ links: GlobPattern.LinkRule, within scope: String? = nil,
+        into expansion: inout GlobPattern.Expansion, enter: (_ folder: String) -> Void = { _ in },
         visit: (_ path: String) -> Void
     ) {
         for pattern in self.included {
-            pattern.expand(on: files, links, without: self.exclusion, into: &expansion, visit: visit)
+            pattern.expand(
+                on: files, links, without: self.exclusion, within: scope, into: &expansion, enter: enter, visit: visit)
         }
     }
 }

@@ -37,47 +37,59 @@ extension GlobPattern {
     ///
     /// A pattern with `**` costs one `lstat(2)` for each entry of its folders.
     ///
-    /// - Parameter expansion: receives everything except the paths.
+    /// - Parameters:
+    ///   - scope: the walk only goes there, and below it; `nil`: everywhere.
+    ///   - expansion: receives everything except the paths.
+    ///   - enter: called with each folder before it is listed, and with one that is missing where it would be.
     func expand(
-        on files: some FileSystem, _ links: LinkRule, without exclusion: FileExclusion,
-        into expansion: inout Expansion, visit: (_ path: String) -> Void
+        on files: some FileSystem, _ links: LinkRule, without exclusion: FileExclusion, within scope: String? = nil,
+        into expansion: inout Expansion, enter: (_ folder: String) -> Void = { _ in }, visit: (_ path: String) -> Void
     ) {
         for root in ["/", ""] {
             let places = self.start(isAbsolute: !root.isEmpty)
-            guard !places.isEmpty else { continue }
-            let walk = GlobWalk(pattern: self, files: files, links: links, exclusion: exclusion)
-            walk.look(in: GlobWalk.Folder(path: root, depth: 0, places: places), into: &expansion, visit: visit)
+            guard !places.isEmpty, scope.map({ Path.isAbsolute($0) == !root.isEmpty }) ?? true else { continue }
+            let walk = GlobWalk(pattern: self, files: files, links: links, exclusion: exclusion, scope: scope)
+            let folder = GlobFolder(path: root, depth: 0, places: places)
+            walk.look(in: folder, into: &expansion, enter: enter, visit: visit)
         }
+    }
+}
+
+/// A folder of a walk.
+private struct GlobFolder {
+    /// Empty for the current folder.
+    let path: String
+    /// How many folders lead into it.
+    let depth: Int
+    let places: [GlobPattern.Place]
+
+    func path(of name: Substring) -> String {
+        self.path.isEmpty ? String(name) : Path.join(self.path, String(name))
     }
 }
 
 /// A walk over the folders of one pattern: each is listed once, for all places of the pattern that lead to it.
 private struct GlobWalk<Files: FileSystem> {
-    struct Folder {
-        /// Empty for the current folder.
-        let path: String
-        /// How many folders lead into it.
-        let depth: Int
-        let places: [GlobPattern.Place]
-
-        func path(of name: Substring) -> String {
-            self.path.isEmpty ? String(name) : Path.join(self.path, String(name))
-        }
-    }
-
     let pattern: GlobPattern
     let files: Files
     let links: GlobPattern.LinkRule
     let exclusion: FileExclusion
+    /// Where the walk goes, and below it; `nil`: everywhere.
+    let scope: String?
 
-    func look(in folder: Folder, into expansion: inout GlobPattern.Expansion, visit: (String) -> Void) {
+    func look(
+        in folder: GlobFolder, into expansion: inout GlobPattern.Expansion, enter: (String) -> Void,
+        visit: (String) -> Void
+    ) {
         // A name that the pattern says is entered without a look at the folder, which may not be readable.
         let said = folder.places.compactMap { self.nameSaid(at: $0) }
-        if said.count < folder.places.count { self.list(folder, into: &expansion, visit: visit) }
+        if said.count < folder.places.count {
+            self.list(folder, into: &expansion, enter: enter, visit: visit)
+        }
         var entered: [Substring] = []
         for name in said where !entered.contains(where: { $0.utf8.elementsEqual(name.utf8) }) {
             entered.append(name)
-            self.enter(name, of: folder, into: &expansion, visit: visit)
+            self.go(to: name, of: folder, into: &expansion, enter: enter, visit: visit)
         }
     }
 
@@ -87,13 +99,33 @@ private struct GlobWalk<Files: FileSystem> {
         return place.step < steps.count - 1 ? steps[place.step].literal.map { Substring($0) } : nil
     }
 
-    private func list(_ folder: Folder, into expansion: inout GlobPattern.Expansion, visit: (String) -> Void) {
+    /// The only name in a folder that leads to the scope; `nil` in the scope.
+    private func nextName(in folder: GlobFolder) -> String? {
+        guard let scope else { return nil }
+        let rest = scope.utf8.dropFirst(folder.path.isEmpty ? 0 : Path.join(folder.path, "").utf8.count)
+        return rest.split(separator: UInt8(ascii: "/"), maxSplits: 1).first.flatMap { String($0) }
+    }
+
+    /// The names in a folder; without a look at it where only one leads to the scope.
+    private func names(
+        in folder: GlobFolder, _ expansion: inout GlobPattern.Expansion, enter: (String) -> Void
+    ) throws(FileSystemError) -> [String] {
+        if let name = self.nextName(in: folder) { return [name] }
         let path = folder.path.isEmpty ? "." : folder.path
+        let kind = try self.files.status(at: path)?.kind
+        if kind == nil || kind == .directory { enter(path) }
+        guard kind == .directory else { return [] }
+        expansion.directories.append(path)
+        return try self.files.list(path)
+    }
+
+    private func list(
+        _ folder: GlobFolder, into expansion: inout GlobPattern.Expansion, enter: (String) -> Void,
+        visit: (String) -> Void
+    ) {
         let names: [String]
         do throws(FileSystemError) {
-            guard try self.files.status(at: path)?.kind == .directory else { return }
-            expansion.directories.append(path)
-            names = try self.files.list(path)
+            names = try self.names(in: folder, &expansion, enter: enter)
         } catch {
             expansion.failures.append(error)
             return
@@ -106,13 +138,15 @@ private struct GlobWalk<Files: FileSystem> {
                 if !self.exclusion.takes(file: path, name) { visit(path) }
             }
             guard !said.contains(where: { $0.utf8.elementsEqual(name.utf8) }) else { continue }
-            self.enter(name, of: folder, into: &expansion, visit: visit)
+            self.go(to: name, of: folder, into: &expansion, enter: enter, visit: visit)
         }
     }
 
-    private func enter(
-        _ name: Substring, of folder: Folder, into expansion: inout GlobPattern.Expansion, visit: (String) -> Void
+    private func go(
+        to name: Substring, of folder: GlobFolder, into expansion: inout GlobPattern.Expansion, enter: (String) -> Void,
+        visit: (String) -> Void
     ) {
+        if let next = self.nextName(in: folder), !next.utf8.elementsEqual(name.utf8) { return }
         var isJudged = false
         var places = self.pattern.entered(name, from: folder.places, depth: folder.depth) { before, after in
             isJudged = isJudged || !self.mayBeLink(before, after)
@@ -139,7 +173,8 @@ private struct GlobWalk<Files: FileSystem> {
             }
         }
         guard !places.isEmpty else { return }
-        self.look(in: Folder(path: path, depth: folder.depth + 1, places: places), into: &expansion, visit: visit)
+        let next = GlobFolder(path: path, depth: folder.depth + 1, places: places)
+        self.look(in: next, into: &expansion, enter: enter, visit: visit)
     }
 
     /// Whether a folder may be a link that leads a branch from one place to another.

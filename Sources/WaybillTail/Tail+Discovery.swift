@@ -4,25 +4,14 @@ internal import WaybillSystem
 /// Finds files and follows them through renames, by checking all files or those named by a hint.
 extension Tail {
     /// Checks every file of every source; this periodic scan is authoritative.
-    package mutating func scan(_ now: TailTime) {
-        self.scanCount &+= 1
+    package mutating func scan(_ now: TailTime, enter: Enter = { _, _ in }) {
+        self.beginLook(now)
         self.notices.beginLook()
         // Must come first, so that a renamed segment is not considered lost.
         self.clearUnfinishedSegments(now)
         self.sweepKept(now)
-        var directories: Set<PathKey> = []
-        for source in self.sources.indices {
-            var expansion = GlobPattern.Expansion()
-            self.patterns[source].expand(on: self.files, self.sources[source].linkRule, into: &expansion) {
-                self.observe($0, source: source, now)
-            }
-            for link in expansion.links { self.notices.refuse(link, .folderLink) }
-            for failure in expansion.failures {
-                self.notices.complain(failure.path, .unreadable(path: failure.path, failure))
-            }
-            directories.formUnion(expansion.directories.map { PathKey($0) })
-        }
-        self.directories = directories.map(\.text).sorted()
+        self.looks.folders.removeAll(keepingCapacity: true)
+        self.walk(within: nil, now, enter)
         self.leftOut.forgetUnseen(inScan: self.scanCount)
         var lost = self.checkUnseen(now)
         self.retryFaulty(now)
@@ -32,27 +21,6 @@ extension Tail {
         self.settleLeft(now)
         self.settleReleased()
         self.probeSegments(now)
-    }
-
-    /// Checks the files at these paths again; a watched directory means all files.
-    package mutating func pathsChanged(_ paths: [String], _ now: TailTime) {
-        guard !paths.contains(where: { self.directories.contains($0) }) else {
-            self.scan(now)
-            return
-        }
-        self.scanCount &+= 1
-        var lost: [StreamKey] = []
-        for path in paths {
-            let before = self.table.key(at: path)
-            if let source = self.source(of: path) { self.observe(path, source: source, now) }
-            guard let before, self.table.contains(before), self.table[before].scanSeen != self.scanCount,
-                self.table[before].reach == .path
-            else { continue }
-            if self.checkPath(before, now) == .lost { lost.append(before) }
-        }
-        self.retryFaulty(now)
-        self.settleLost(&lost, now)
-        self.settleReleased()
     }
 
     func source(of path: String) -> Int? {
@@ -86,6 +54,7 @@ extension Tail {
         switch self.sources[source].kind {
         case .spool: self.observeSegment(path, source: source, status, now)
         case .files:
+            self.noteLink(path, source: source)
             if !self.leftOut.contains(status, inScan: self.scanCount) {
                 self.observeForeign(path, source: source, status, now)
             }
@@ -174,6 +143,7 @@ extension Tail {
     mutating func observeLength(_ key: StreamKey, _ status: FileStatus) {
         let news = self.lengthNews(self.table[key], status)
         guard news != .none else { return }
+        self.looks.fresh.note(key, self.looks.time.monotonic)
         switch news {
         case .cut where self.table[key].isSegment: self.segmentCut(key, status)
         case .cut: self.truncated(key)
@@ -223,19 +193,23 @@ extension Tail {
             switch self.table[key].reach {
             case .gone: break
             case .path: if self.checkPath(key, now) == .lost { lost.append(key) }
-            case .descriptor:
-                guard let descriptor = self.table[key].descriptor else { continue }
-                do throws(FileSystemError) {
-                    self.observeLength(key, try self.files.status(descriptor))
-                } catch {
-                    self.readFailed(key, error)
-                }
+            case .descriptor: self.checkDescriptor(key)
             }
         }
         return lost
     }
 
-    private mutating func checkPath(_ key: StreamKey, _ now: TailTime) -> PathCheck {
+    /// Checks a file that only its descriptor leads to.
+    mutating func checkDescriptor(_ key: StreamKey) {
+        guard let descriptor = self.table[key].descriptor else { return }
+        do throws(FileSystemError) {
+            self.observeLength(key, try self.files.status(descriptor))
+        } catch {
+            self.readFailed(key, error)
+        }
+    }
+
+    mutating func checkPath(_ key: StreamKey, _ now: TailTime) -> PathCheck {
         let file = self.table[key]
         do throws(FileSystemError) {
             guard let status = try self.files.status(at: file.path), status.identity == file.identity else {
@@ -275,6 +249,8 @@ extension Tail {
             // A segment whose name is gone was evicted or purged by its app and must not be shipped.
             if file.descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
                 self.table[key].reach = .descriptor
+                // No hint tells of it any more.
+                self.looks.fresh.note(key, now.monotonic)
                 if file.phase == .following { self.left(key, now) }
                 self.enqueueProbe(key)
             } else if self.isDirectoryPresent(file) {
@@ -349,7 +325,7 @@ extension Tail {
     }
 
     /// Retries files that could not be opened or read.
-    private mutating func retryFaulty(_ now: TailTime) {
+    mutating func retryFaulty(_ now: TailTime) {
         let keys = self.faulty
         self.faulty.removeAll(keepingCapacity: true)
         for key in keys where self.table.contains(key) {

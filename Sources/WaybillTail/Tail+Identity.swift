@@ -85,6 +85,7 @@ extension Tail {
         let key = self.table.insert(file)
         self.table.indexIdentity(of: key)
         self.table.indexPath(of: key)
+        self.noteFound(key)
         return key
     }
 

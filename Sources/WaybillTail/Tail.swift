@@ -77,14 +77,14 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     package internal(set) var kept = KeptFiles()
     /// The wall clock at the last scan or meeting.
     var seenAt = WallTime.unknown
-    var directories: [String] = []
+    var looks = Looks()
     /// The buffer for the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)
 
     /// What a ``RecordGuard`` knows the registry's entries by.
     private static var entriesName: String { "registry" }
 
-    /// Starts with the state in the registry; checks no file before the first ``scan(_:)``.
+    /// Starts with the state in the registry; checks no file before the first ``scan(_:enter:)``.
     ///
     /// - Parameters:
     ///   - quarantineDirectory: receives over-long lines as `<stream id>-<offset>.line`; must exist.
@@ -177,8 +177,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// The directories in which new files can appear, as of the last scan.
-    package var watchDirectories: [String] { self.directories }
+    /// The directories in which new files can appear, as of the last look.
+    package var watchDirectories: [String] { self.looks.folders.map(\.text).sorted() }
 
     package func contains(_ stream: StreamKey) -> Bool {
         self.table.contains(stream)

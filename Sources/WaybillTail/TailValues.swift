@@ -60,8 +60,12 @@ package struct SourceConfiguration: Hashable, Sendable {
     package let followsLinks: Bool
     /// Which of the foreign files are left out (``FileExclusion``).
     package let excludes: [String]
+    /// Whether its changes are looked for as if the system reported none.
+    package let isPolled: Bool
 
-    package init(name: String, kind: Kind, followsLinks: Bool = false, excludes: [String] = []) {
+    package init(
+        name: String, kind: Kind, followsLinks: Bool = false, excludes: [String] = [], isPolled: Bool = false
+    ) {
         precondition(
             !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F },
             "a source's name must not be empty or have spaces or control characters: \(name)")
@@ -69,6 +73,7 @@ package struct SourceConfiguration: Hashable, Sendable {
         self.kind = kind
         self.followsLinks = followsLinks
         self.excludes = excludes
+        self.isPolled = isPolled
     }
 
     /// The name without its number.

@@ -22,6 +22,9 @@ int waybill_open_below(int folder, const char *path, int flags);
 /// Opens the directory that `path` leads to from `folder`, in the same way, only for the calls that take a directory.
 int waybill_open_way(int folder, const char *path);
 
+/// Returns the number of the kind of file system that `path` lies in (`statfs(2)`); 0 where it is not known.
+uint32_t waybill_file_system_type(const char *path);
+
 /// Makes everything on the file system of an open folder durable, names included. Returns 1; 0 where the system does not
 /// promise that, and nothing was done; -1 with `errno` set.
 int waybill_sync_all(int folder);
