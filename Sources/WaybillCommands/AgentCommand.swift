@@ -70,6 +70,9 @@ struct AgentCommand: AsyncParsableCommand {
     @Flag(help: .key("agent.sources.follow_links"))
     var followLinks = false
 
+    @Flag(help: .key("agent.sources.poll"))
+    var poll = false
+
     @Option(help: .key("agent.sources.group"))
     var group: String?
 
@@ -222,6 +225,7 @@ struct AgentCommand: AsyncParsableCommand {
         configuration.sources += self.spool.map {
             var source = AgentSource(files: .spool(directory: $0), environment: "prod", bundle: "unknown")
             source.group = self.group
+            source.isPolled = self.poll
             return source
         }
         if !self.glob.isEmpty {
@@ -234,6 +238,7 @@ struct AgentCommand: AsyncParsableCommand {
                 anonymousMember: self.anonymousMember)
             source.followsLinks = self.followLinks
             source.excludes = self.exclude
+            source.isPolled = self.poll
             configuration.sources.append(source)
         }
         if let compression {

@@ -69,6 +69,7 @@ extension SourceEntry {
         self.anonymousMember = source.anonymousMember
         self.followsLinks = source.followsLinks
         self.excludes = source.excludes.isEmpty ? nil : source.excludes
+        self.isPolled = source.isPolled
         self.group = source.group
     }
 

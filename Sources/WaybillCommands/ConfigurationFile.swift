@@ -258,6 +258,7 @@ struct ConfigurationFile {
             anonymousMember: source.anonymousMember)
         agentSource.followsLinks = source.followsLinks
         agentSource.excludes = source.excludes ?? []
+        agentSource.isPolled = source.isPolled
         agentSource.group = source.group
         return agentSource
     }

@@ -103,7 +103,7 @@ import WaybillTail
             "env": { $0.environment = "prod" }, "bundle": { $0.bundle = "c" }, "time": { $0.timeMember = "t" },
             "name": { $0.nameMember = "n" }, "user": { $0.userMember = "u" },
             "anonymous": { $0.anonymousMember = "a" }, "follow_links": { $0.followsLinks = true },
-            "group": { $0.group = "g" }, "exclude": { $0.excludes = ["*.gz"] },
+            "poll": { $0.isPolled = true }, "group": { $0.group = "g" }, "exclude": { $0.excludes = ["*.gz"] },
         ]
         // These two name the source.
         let keys = ConfigurationTable.source.map(\.facts.key).filter { $0 != "spool" && $0 != "files" }
