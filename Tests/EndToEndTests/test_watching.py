@@ -1,0 +1,275 @@
+"""How soon an agent sees a change, wherever it happens: replaced folders, links, new folders, file systems without hints.
+
+Without a hint the next look may be five seconds away. A hint takes milliseconds. Delays are compared with the former, and
+as medians: a machine that is a hundred times slower passes.
+
+`WAYBILL_THOROUGH=1` uses 12,000 links instead of 300.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import time
+import unittest
+
+from harness import patience, until
+from ledger import stored
+from scale import THOROUGH
+from test_agent import FOREIGN, AgentTest
+
+# Much more than a hint takes, and much less than the pause between two looks.
+SOON = 2
+
+
+class WatchingTest(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.receiver = self.site.receiver()
+
+    def start(self, *arguments):
+        agent = self.site.agent(*arguments, *FOREIGN)
+        agent.until_logged("connected")
+        return agent
+
+    def write(self, path, count=1):
+        """Appends lines; returns when they were written."""
+        lines = self.maker.foreign(count)
+        self.ledger.add(lines)
+        self.append(path, lines)
+        return time.monotonic()
+
+    def until_all_stored(self, seconds=20):
+        until(lambda: sum(1 for _ in stored(self.site.data)) >= self.ledger.line_count, seconds, "every line is stored")
+
+    def delay(self, path):
+        """How long a line takes that is written now."""
+        start = self.write(path)
+        self.until_all_stored()
+        return time.monotonic() - start
+
+    def mount(self, kind, options, folder):
+        """Mounts on a folder that exists; skips the test where that is not allowed."""
+        result = subprocess.run(
+            ["mount", "-t", kind, "-o", options, "none", str(folder)], check=False, capture_output=True)
+        if result.returncode != 0:
+            raise unittest.SkipTest(f"this machine lets nobody mount: {result.stderr.decode().strip()}")
+        self.site.mounts.append(str(folder))
+
+    def finish(self, agent):
+        self.until_all_stored()
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(self.receiver)
+
+
+class ReplacedFolderTests(WatchingTest):
+    """The folder of a pattern becomes another one."""
+
+    ROTATIONS = 6
+
+    def check(self, replace):
+        """Lines are seen at once before and after the folder is replaced, through rotations by rename."""
+        for release in ("1", "2"):
+            (self.folder / release / "log").mkdir(parents=True)
+        os.symlink("1", self.folder / "current")
+        logs = self.folder / "current" / "log"
+        agent = self.start("--glob", logs / "web.json")
+        self.write(logs / "web.json")
+        self.until_all_stored()
+        replace(logs)
+        # Whatever the agent makes of the other folder, it knows its file when this line is there.
+        self.write(logs / "web.json")
+        self.until_all_stored()
+        delays = []
+        for number in range(self.ROTATIONS):
+            delays.append(self.delay(logs / "web.json"))
+            os.rename(logs / "web.json", logs / f"web.json.{number}")
+            delays.append(self.delay(logs / "web.json"))
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+    def test_renamed_away_and_made_again(self):
+        def replace(logs):
+            os.rename(logs, f"{logs}.old")
+            logs.mkdir()
+        self.check(replace)
+
+    def test_deleted_and_made_again(self):
+        def replace(logs):
+            shutil.rmtree(logs)
+            logs.mkdir()
+        self.check(replace)
+
+    def test_a_link_that_is_swapped(self):
+        def replace(_):
+            os.symlink("2", self.folder / "next")
+            os.replace(self.folder / "next", self.folder / "current")
+        self.check(replace)
+
+    def test_mounted_over(self):
+        self.check(lambda logs: self.mount("tmpfs", "size=1m", logs))
+
+
+class LinkTests(WatchingTest):
+    """Links as Kubernetes has them: `containers/x.log` to `pods/x/0.log`."""
+
+    COUNT = 12_000 if THOROUGH else 300
+
+    def pod(self, name):
+        """Makes a pod with an empty log and its link; returns the log."""
+        log = self.folder / "pods" / name / "0.log"
+        log.parent.mkdir(parents=True)
+        log.touch()
+        os.symlink(f"../pods/{name}/0.log", self.folder / "containers" / f"{name}.log")
+        return log
+
+    def follow(self):
+        return self.start("--glob", self.folder / "containers" / "*.log", "--follow-links")
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "containers").mkdir()
+
+    def test_one_line_behind_many_links(self):
+        """A line in one of many files behind links is seen at once, although the file has rested since the start."""
+        pods = [self.pod(f"pod-{number}") for number in range(self.COUNT)]
+        agent = self.follow()
+        # The first look is over when a line is there.
+        self.write(pods[0])
+        self.until_all_stored(60)
+        delays = [self.delay(pods[number * self.COUNT // 8]) for number in range(1, 8)]
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+    def test_twenty_rotations_behind_links(self):
+        """No line is lost when the file behind a link is rotated each half second."""
+        log = self.pod("web")
+        agent = self.follow()
+        self.write(log)
+        self.until_all_stored()
+        start = time.monotonic()
+        for number in range(20):
+            rotation = time.monotonic()
+            while time.monotonic() < rotation + 0.5:
+                self.write(log, 5)
+                time.sleep(0.05)
+            # A file that lived and went while the machine ran something else could not be seen by anybody.
+            until(lambda: str(log) in self.open_files(agent), 20, "the agent has the file")
+            os.rename(log, f"{log}.{number}")
+            log.touch()
+        self.assertLess(time.monotonic() - start, patience(15))
+        self.finish(agent)
+
+    @staticmethod
+    def open_files(agent):
+        folder = f"/proc/{agent.child.pid}/fd"
+        links = set()
+        for name in os.listdir(folder):
+            try:
+                links.add(os.readlink(f"{folder}/{name}"))
+            except FileNotFoundError:
+                # Closed meanwhile.
+                continue
+        return links
+
+    def test_links_that_come_and_lead_elsewhere(self):
+        """New links, and links that come to lead to another pod, are seen at once."""
+        agent = self.follow()
+        delays = []
+        for number in range(6):
+            log = self.pod(f"pod-{number}")
+            delays.append(self.delay(log))
+            other = self.folder / "pods" / f"other-{number}" / "0.log"
+            other.parent.mkdir()
+            os.symlink(f"../pods/other-{number}/0.log", self.folder / "next")
+            os.replace(self.folder / "next", self.folder / "containers" / f"pod-{number}.log")
+            delays.append(self.delay(other))
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+    def test_a_loop_of_links_harms_nothing(self):
+        """Links in a circle are no file, and the others are shipped."""
+        for name, target in (("a", "b"), ("b", "a"), ("self", "self")):
+            os.symlink(f"{target}.log", self.folder / "containers" / f"{name}.log")
+        log = self.pod("web")
+        agent = self.follow()
+        delays = [self.delay(log) for _ in range(6)]
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+
+class NewFolderTests(WatchingTest):
+    """Folders that come and go."""
+
+    def test_forty_folders_that_live_for_two_and_a_half_seconds(self):
+        """Pods of jobs, with a file that is there from the first moment: nothing is lost."""
+        agent = self.start("--glob", self.folder / "*" / "0.log")
+        delays, folders = [], []
+        for number in range(40):
+            folder = self.folder / f"job-{number}"
+            folder.mkdir()
+            folders.append((time.monotonic(), folder))
+            # Each file is its own wait: what is measured is one folder.
+            delays.append(self.delay(folder / "0.log"))
+            self.write(folder / "0.log", 10)
+        self.until_all_stored()
+        self.assertLess(statistics.median(delays), SOON, delays)
+        for born, folder in folders:
+            time.sleep(max(0, born + 2.5 - time.monotonic()))
+            shutil.rmtree(folder)
+        self.finish(agent)
+
+    def test_folders_in_new_folders(self):
+        """`mkdir -p` of several levels that a pattern covers."""
+        agent = self.start("--glob", self.folder / "*" / "*" / "*.log")
+        delays = []
+        for number in range(10):
+            folder = self.folder / f"pod-{number}" / "app"
+            folder.mkdir(parents=True)
+            delays.append(self.delay(folder / "0.log"))
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+    def test_a_folder_that_comes_later(self):
+        """A folder of the pattern that does not exist at the start, and one below a wildcard."""
+        agent = self.start("--glob", self.folder / "later" / "*.log", "--glob", self.folder / "pods" / "*" / "log" / "*.log")
+        # The first look is over.
+        time.sleep(1)
+        delays = []
+        (self.folder / "later").mkdir()
+        delays.append(self.delay(self.folder / "later" / "a.log"))
+        for number in range(5):
+            (self.folder / "pods" / str(number) / "log").mkdir(parents=True)
+            delays.append(self.delay(self.folder / "pods" / str(number) / "log" / "a.log"))
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+
+class BlindTests(WatchingTest):
+    """Changes of which the system reports nothing."""
+
+    def test_an_overlay_that_is_written_below(self):
+        """A file system that others write to is polled, and the log says so."""
+        top = self.site.mount("overlay", "8m")
+        for name in ("lower", "upper", "work", "merged"):
+            (top / name).mkdir()
+        (top / "upper" / "web.json").touch()
+        self.mount(
+            "overlay", f"lowerdir={top}/lower,upperdir={top}/upper,workdir={top}/work", top / "merged")
+        agent = self.start("--glob", top / "merged" / "*.json")
+        agent.until_logged("folders are polled")
+        # Rests longer than a look at everything would, if it were thought complete.
+        delays = [self.delay(top / "upper" / "web.json") for _ in range(7)]
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+    def test_a_source_that_is_polled_by_configuration(self):
+        """`--poll` looks twice a second, and ships as without it."""
+        agent = self.start("--glob", self.folder / "*.json", "--poll")
+        delays = [self.delay(self.folder / "web.json") for _ in range(7)]
+        self.assertLess(statistics.median(delays), SOON, delays)
+        self.finish(agent)
+
+
+if __name__ == "__main__":
+    unittest.main()
