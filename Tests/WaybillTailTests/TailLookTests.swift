@@ -7,8 +7,9 @@ import WaybillTestSupport
 struct TailLookTests {
     let files = FaultyFiles()
 
-    private func bench(_ pattern: String) throws -> TailBench<FaultyFiles> {
-        try TailBench(self.files, sources: [SourceConfiguration(name: "0:x", kind: .files(patterns: [pattern]))])
+    private func bench(_ pattern: String, without excludes: [String] = []) throws -> TailBench<FaultyFiles> {
+        let source = SourceConfiguration(name: "0:x", kind: .files(patterns: [pattern]), excludes: excludes)
+        return try TailBench(self.files, sources: [source])
     }
 
     /// Looks at a folder; returns those that were listed.
@@ -49,6 +50,62 @@ struct TailLookTests {
         #expect(self.look(at: "/other", bench) == [])
         #expect(self.look(at: "/", bench) == ["/pods", "/pods/1/log", "/pods/10/log"])
         #expect(bench.texts == ["one\n", "ten\n"])
+    }
+
+    @Test
+    func `a look at a folder finds what the scan finds there`() throws {
+        let folders = [
+            "/log", "/log/a", "/log/a/b", "/log/a/old", "/log/a/old/b", "/log/.a", "/web", "/web/a", "/web/a/b",
+        ]
+        for folder in folders { self.files.makeDirectory(folder) }
+        for name in ["/log/x.log", "/log/a/x.log", "/log/a/b/x.log", "/log/a/b/y.log", "/log/a/old/b/x.log"] {
+            self.files.append(name, "")
+            self.files.append(name + ".gz", "")
+        }
+        for pattern in [
+            "/log/**", "/log/**/*.log", "/{log,web}/**/b/*", "/log/*/b/*.log", "/**/b/{x,y}.log", "/log/a/*",
+        ] {
+            for excludes in [[], ["**/old"], ["/log/a/b"], ["*.gz", "/log/a"]] {
+                let patterns = FilePatterns([pattern], without: excludes)
+                let all = self.walk(patterns, within: nil)
+                for scope in folders {
+                    let found = self.walk(patterns, within: scope)
+                    let isInScope = { (path: String) in path == scope || path.hasPrefix(scope + "/") }
+                    let note = Comment(rawValue: "\(pattern) without \(excludes) in \(scope)")
+                    #expect(found.files.filter(isInScope) == all.files.filter(isInScope), note)
+                    #expect(found.entered == all.entered.filter(isInScope), note)
+                }
+            }
+        }
+    }
+
+    private func walk(_ patterns: FilePatterns, within scope: String?) -> (files: [String], entered: [String]) {
+        var expansion = GlobPattern.Expansion()
+        var (found, entered): ([String], [String]) = ([], [])
+        patterns.expand(
+            on: self.files, .followed, within: scope, into: &expansion, enter: { entered.append($0) },
+            visit: { found.append($0) })
+        return (found, entered)
+    }
+
+    @Test
+    func `a folder that is left out is neither looked at nor watched, and a hint from it ships nothing`() throws {
+        for folder in ["/log", "/log/a", "/log/a/old"] { self.files.makeDirectory(folder) }
+        let bench = try self.bench("/log/**/*.log", without: ["**/old", "b.log"])
+        bench.run()
+        for name in ["/log/a/old/a.log", "/log/a/b.log", "/log/a/c.log"] { self.files.append(name, "one\n") }
+        #expect(self.look(at: "/log/a/old", bench) == [])
+        bench.hint("/log/a/old/a.log", "/log/a/b.log")
+        bench.ship()
+        #expect(bench.texts == [])
+        #expect(self.look(at: "/log/a", bench) == ["/log/a"])
+        #expect(bench.texts == ["one\n"])
+        self.files.makeDirectory("/log/a/new")
+        self.files.makeDirectory("/log/a/new/x")
+        self.files.append("/log/a/new/x/a.log", "two\n")
+        #expect(self.look(at: "/log/a/new", bench) == ["/log/a/new", "/log/a/new/x"])
+        #expect(bench.texts == ["one\n", "two\n"])
+        #expect(bench.withTail { $0.watchDirectories } == ["/log", "/log/a", "/log/a/new", "/log/a/new/x"])
     }
 
     @Test
