@@ -84,7 +84,7 @@ private struct GlobWalk<Files: FileSystem> {
         // A name that the pattern says is entered without a look at the folder, which may not be readable.
         let said = folder.places.compactMap { self.nameSaid(at: $0) }
         if said.count < folder.places.count {
-            self.list(folder, into: &expansion, enter: enter, visit: visit)
+            self.list(folder, besides: said, into: &expansion, enter: enter, visit: visit)
         }
         var entered: [Substring] = []
         for name in said where !entered.contains(where: { $0.utf8.elementsEqual(name.utf8) }) {
@@ -119,9 +119,10 @@ private struct GlobWalk<Files: FileSystem> {
         return try self.files.list(path)
     }
 
+    /// - Parameter said: the names that are entered without being listed.
     private func list(
-        _ folder: GlobFolder, into expansion: inout GlobPattern.Expansion, enter: (String) -> Void,
-        visit: (String) -> Void
+        _ folder: GlobFolder, besides said: [Substring], into expansion: inout GlobPattern.Expansion,
+        enter: (String) -> Void, visit: (String) -> Void
     ) {
         let names: [String]
         do throws(FileSystemError) {
@@ -130,7 +131,6 @@ private struct GlobWalk<Files: FileSystem> {
             expansion.failures.append(error)
             return
         }
-        let said = folder.places.compactMap { self.nameSaid(at: $0) }
         for name in names {
             let name = name[...]
             if self.pattern.accepts(name, at: folder.places) {

@@ -163,6 +163,17 @@ class Process:
                 return int(line.split()[1]) / 1024
         raise AssertionError("the process is gone")
 
+    def open_files(self):
+        """What the process holds open, deleted files with their ` (deleted)`."""
+        folder = f"/proc/{self.child.pid}/fd"
+        links = []
+        for name in os.listdir(folder):
+            try:
+                links.append(os.readlink(f"{folder}/{name}"))
+            except FileNotFoundError:
+                pass
+        return links
+
 
 class Site:
     """A temporary directory with everything that one test needs."""

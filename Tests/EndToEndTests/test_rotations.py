@@ -64,18 +64,6 @@ class RotationTest(AgentTest):
         """Waits until the registry holds a file of so many bytes: so much of it the agent has seen."""
         until(lambda: f" size={byte_count} " in self.registry(), 20, f"a file of {byte_count} bytes is in the registry")
 
-    @staticmethod
-    def open_files(agent):
-        """What the agent holds open, deleted files with their ` (deleted)`."""
-        folder = f"/proc/{agent.child.pid}/fd"
-        links = []
-        for name in os.listdir(folder):
-            try:
-                links.append(os.readlink(f"{folder}/{name}"))
-            except FileNotFoundError:
-                pass
-        return links
-
 
 class RenameTests(RotationTest):
     """Rotation by rename."""
@@ -119,7 +107,7 @@ class RenameTests(RotationTest):
         for _ in range(self.ROTATIONS):
             self.write("web.json", 300)
             # A file that lives for less than a look under the only name the agent knows has never been there.
-            until(lambda: str(self.folder / "web.json") in self.open_files(agent), 20, "the agent has seen the file")
+            until(lambda: str(self.folder / "web.json") in agent.open_files(), 20, "the agent has seen the file")
             self.rotate()
             self.write("web.json.1", 10)
         receiver.child.send_signal(signal.SIGCONT)
@@ -186,7 +174,7 @@ class OutlastTests(RotationTest):
         for number in range(20):
             self.write(f"rotated-{number}.json", 30)
         held = [*files, *(self.folder / f"rotated-{number}.json" for number in range(20))]
-        until(lambda: {str(path) for path in held} <= set(self.open_files(agent)), 30, "the agent holds every file")
+        until(lambda: {str(path) for path in held} <= set(agent.open_files()), 30, "the agent holds every file")
         for number, path in enumerate(held):
             if number % 2:
                 os.unlink(path)

@@ -59,14 +59,7 @@ class DescriptorTests(LimitTest):
     FILES = 700
 
     def open_count(self, agent):
-        count = 0
-        for path in pathlib.Path(f"/proc/{agent.child.pid}/fd").iterdir():
-            try:
-                count += f"{self.folder}/" in os.readlink(path)
-            except FileNotFoundError:
-                # Closed meanwhile.
-                continue
-        return count
+        return sum(f"{self.folder}/" in path for path in agent.open_files())
 
     def test_files_closed_and_opened_again_while_acknowledgements_are_slow(self):
         """700 files with new lines again and again, behind a receiver that mostly hangs, lose no line (T23)."""

@@ -154,23 +154,11 @@ class LinkTests(WatchingTest):
                 self.write(log, 5)
                 time.sleep(0.05)
             # A file that lived and went while the machine ran something else could not be seen by anybody.
-            until(lambda: str(log) in self.open_files(agent), 20, "the agent has the file")
+            until(lambda: str(log) in agent.open_files(), 20, "the agent has the file")
             os.rename(log, f"{log}.{number}")
             log.touch()
         self.assertLess(time.monotonic() - start, patience(15))
         self.finish(agent)
-
-    @staticmethod
-    def open_files(agent):
-        folder = f"/proc/{agent.child.pid}/fd"
-        links = set()
-        for name in os.listdir(folder):
-            try:
-                links.add(os.readlink(f"{folder}/{name}"))
-            except FileNotFoundError:
-                # Closed meanwhile.
-                continue
-        return links
 
     def test_links_that_come_and_lead_elsewhere(self):
         """New links, and links that come to lead to another pod, are seen at once."""

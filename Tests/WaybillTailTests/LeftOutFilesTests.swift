@@ -25,15 +25,4 @@ struct LeftOutFilesTests {
         }
         #expect(answers == [true, false])
     }
-
-    @Test func `a wish is used for some seconds`() {
-        var wishes = KnownWishes()
-        let (start, folder) = (MonotonicTime(nanoseconds: 9_000_000_000), PathKey("/spool"))
-        wishes.refresh(start)
-        wishes[folder] = .seconds(60)
-        wishes.refresh(start + .milliseconds(4999))
-        #expect(wishes[folder] == .seconds(60))
-        wishes.refresh(start + .seconds(5))
-        #expect(wishes[folder] == nil)
-    }
 }
