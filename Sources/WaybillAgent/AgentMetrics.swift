@@ -205,5 +205,13 @@ extension AgentStanding {
         page.add(
             "waybill_agent_lost_bytes_total", .counter, "Bytes that were seen, but truncated or deleted unread.",
             self.summary.lostByteCount)
+        page.add(
+            "waybill_agent_reread_bytes_total", .counter,
+            "Bytes shipped again because a file became shorter than what was shipped of it.",
+            self.summary.successions.rereadByteCount)
+        page.add(
+            "waybill_agent_continued_files_total", .counter,
+            "Files written anew under their name that go on where the ones before them ended.",
+            self.summary.successions.continuedCount)
     }
 }

@@ -357,10 +357,8 @@ package struct AgentTelemetry: Sendable {
         case .rotated(let id, let from, let to):
             self.logger.info("file renamed", metadata: ["stream": "\(id)", "from": "\(from)", "to": "\(to)"])
         case .cut(let id, let path, let offset, let lostByteCount):
-            self.logger.log(
-                .fileCut, level: lostByteCount > 0 ? .error : .warning,
-                "a file was cut; its unread content from this offset on is lost at the source (rotate by rename)",
-                metadata: Self.loss(id, path, offset, lostByteCount))
+            self.cut(Self.loss(id, path, offset, lostByteCount), lostByteCount)
+        case .continued, .regrown, .shortened: self.succeeded(notice)
         case .receiverDiffers(let id, let path, let offset, let byteCount):
             self.logger.notice(
                 "the receiver holds other bytes under this id than the file has; the file gets the next id",
@@ -418,16 +416,6 @@ package struct AgentTelemetry: Sendable {
         case .segmentGrewAfterSeal(let id, let path, let sealed, let byteCount):
             self.segmentGrew(id, path, sealed, byteCount)
         }
-    }
-
-    /// Files that are deleted together are one cause: each line that is written has the sum.
-    private func gone(_ metadata: Logger.Metadata, _ lostByteCount: Int, of loss: TailLoss) {
-        guard lostByteCount > 0 else {
-            return self.logger.debug("a file is gone; what was seen of it is shipped", metadata: metadata)
-        }
-        self.logger.error(
-            .fileGone, "a file is gone; its content from this offset on is lost",
-            metadata: metadata.merging(["lost_bytes_total": .number(loss.byteCount)]) { $1 })
     }
 
     private func longLineNotKept(_ id: StreamID, _ offset: Int, _ error: FileSystemError) {

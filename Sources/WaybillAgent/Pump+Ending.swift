@@ -79,6 +79,7 @@ extension Pump where Hints: ~Copyable {
         standing.summary = self.summary
         standing.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.notices.loss.byteCount
+        standing.summary.successions = self.tail.successionCounts
         standing.isConnected = self.phase == .ready
         standing.isStalled = self.isStalled
         standing.isFleetDoubted = self.isFleetDoubted
@@ -110,6 +111,7 @@ extension Pump where Hints: ~Copyable {
         if self.phase == .ready, self.farewell == nil { self.send(.bye) }
         self.link?.close()
         self.summary.lostByteCount = self.tail.notices.loss.byteCount
+        self.summary.successions = self.tail.successionCounts
         self.summary.unreadableFileCount = self.tail.notices.unreadable.count
         self.summary.refusedFileCount = self.tail.notices.refusals.values.reduce(0, +)
         self.summary.disputedStreamCount = self.disputes.count

@@ -124,6 +124,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case longLineNotKept = 2220
     case segmentAwaits = 2221
     case fewDescriptors = 2222
+    case fileShorter = 2223
 
     // Deliveries.
     case deliveryRefused = 3001

@@ -157,6 +157,13 @@ extension NoticeText {
             cause: "A program cut a file that had not been shipped to its end (logrotate's copytruncate does this).",
             effect: "Bytes that were not shipped are lost at the source; `lost_bytes` of them had been seen.",
             remedy: "Rotate by renaming (logrotate: create in place of copytruncate)."),
+        .fileShorter: NoticeText(
+            "A file was shorter than what was shipped of it", of: ["stream"],
+            cause:
+                "A network mount reported an old length, or a program took lines back that it had written, or wrote the file anew.",
+            effect:
+                "Nothing of it is lost. If the same bytes are back within 5 s, it goes on. Otherwise what it has from the last batch on that is unchanged is shipped, `reread_bytes` of it a second time.",
+            remedy: "Let programs only append to logs; on a network mount nothing is to be done."),
         .fileGone: NoticeText(
             "A file is gone", of: [],
             cause: "A file was deleted before it had been shipped to its end.",

@@ -6,6 +6,8 @@ struct FormerEntries {
     var segments: [String: RegistryEntry] = [:]
     /// Of foreign files, by inode.
     private var byInode: [UInt64: [RegistryEntry]] = [:]
+    /// The inode of the one at a path, by the path's hash; may be of one that was taken.
+    private var inodesByPath: [UInt64: UInt64] = [:]
     /// Ids of streams that can no longer be read and that the receiver has not sealed.
     private var gone: Set<String> = []
     /// Ids of entries for which such streams were created, so that it happens only once.
@@ -18,6 +20,12 @@ struct FormerEntries {
 
     func entries(of inode: UInt64) -> [RegistryEntry] { self.byInode[inode] ?? [] }
 
+    /// The entry of the foreign file that was last seen at a path.
+    func entry(at path: String) -> RegistryEntry? {
+        guard let inode = self.inodesByPath[FNV1a.hash(path.utf8)] else { return nil }
+        return self.byInode[inode]?.last { $0.path == path && $0.state != .gone }
+    }
+
     /// All of foreign files.
     var foreign: [RegistryEntry] { Array(self.byInode.values.joined()) }
 
@@ -29,7 +37,9 @@ struct FormerEntries {
     mutating func insert(_ entry: RegistryEntry) {
         switch entry.kind {
         case .segment: self.segments[entry.id] = entry
-        case .foreign: self.byInode[entry.identity.inode, default: []].append(entry)
+        case .foreign:
+            self.byInode[entry.identity.inode, default: []].append(entry)
+            if entry.state != .gone { self.inodesByPath[FNV1a.hash(entry.path.utf8)] = entry.identity.inode }
         }
     }
 
@@ -47,7 +57,9 @@ struct FormerEntries {
         self.byInode[inode]?.removeAll { $0 == entry }
         if self.byInode[inode]?.isEmpty == true { self.byInode[inode] = nil }
         // A dictionary never releases its capacity.
-        if self.byInode.isEmpty { self.byInode = [:] }
+        guard self.byInode.isEmpty else { return }
+        self.byInode = [:]
+        self.inodesByPath = [:]
     }
 
     /// Replaces the entries for which `change` gives another one.

@@ -33,8 +33,8 @@ struct RegistryEntry: Hashable {
     var state: State
     var source: String
     var identity: FileIdentity
-    /// The device in the stream's id.
-    var idDevice: UInt64
+    /// What the stream's id begins with.
+    var stem: FileStem
     var birth: Int64
     var fingerprint: Fingerprint?
     var incarnation: Int
@@ -46,6 +46,10 @@ struct RegistryEntry: Hashable {
     var before: BeforeFleet?
     /// The number of a foreign file's content in a fleet.
     var number: ContentNumber?
+    /// The first bytes that a receiver holds in the stream of the content before.
+    var earlier: EarlierBytes?
+    /// The last batch ends of a foreign file's content.
+    var ends: BatchEnds
     /// Which receivers disagree with a segment's bytes.
     var disputes: [SegmentDispute]
     var byteCount: Int
@@ -65,11 +69,13 @@ struct RegistryEntry: Hashable {
             }
         self.source = source
         self.identity = file.identity
-        self.idDevice = file.idDevice
+        self.stem = file.stem
         self.birth = file.birth
         self.fingerprint = file.fingerprint
         self.incarnation = file.incarnation
         self.held = (file.held.map { [$0] } ?? []) + file.others
+        self.earlier = file.earlier
+        self.ends = file.isSegment ? BatchEnds() : file.ends.kept
         self.disputes = file.disputes
         self.byteCount = file.byteCount
         self.modified = file.modified
@@ -88,8 +94,8 @@ struct RegistryEntry: Hashable {
     var text: String {
         var text = "v=\(Self.version) kind=\(self.kind.rawValue) source=\(PercentText.encode(self.source))"
         text += " device=\(String(self.identity.device, radix: 16)) inode=\(String(self.identity.inode, radix: 16))"
-        if self.idDevice != self.identity.device { text += " iddevice=\(String(self.idDevice, radix: 16))" }
         text += " birth=\(String(UInt64(bitPattern: self.birth), radix: 16))"
+        if self.stem != FileStem(self.identity, birth: self.birth) { text += " stem=\(self.stem.text)" }
         if let fingerprint {
             text += " head=\(fingerprint.byteCount)"
             text += " fingerprint=\(Hexadecimal.text(fingerprint.hash, digitCount: 16))"
@@ -101,6 +107,8 @@ struct RegistryEntry: Hashable {
         if let number { text += " number=\(number.text)" }
         if let stored { text += " stored=\(stored.text)" }
         if let before { text += " before=\(before.text)" }
+        if let earlier { text += " earlier=\(earlier.text)" }
+        if !self.ends.ends.isEmpty { text += " ends=\(self.ends.text)" }
         if !self.disputes.isEmpty { text += " disputed=\(self.disputes.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
@@ -118,7 +126,6 @@ struct RegistryEntry: Hashable {
             let path = fields["path"].flatMap({ PercentText.decode($0) }), !path.isEmpty,
             let device = fields["device"].flatMap({ UInt64($0, radix: 16) }),
             let inode = fields["inode"].flatMap({ UInt64($0, radix: 16) }),
-            let idDevice = fields["iddevice", default: String(device, radix: 16)[...]].asHexadecimal,
             let birth = fields["birth"]?.asHexadecimal,
             let incarnation = fields["incarnation"]?.asCount, let held = Self.held(of: fields["held"]),
             let byteCount = fields["size"]?.asCount, let modified = fields["modified"].flatMap({ Int64($0) })
@@ -140,12 +147,19 @@ struct RegistryEntry: Hashable {
         guard (self.stored == nil) == (fields["stored"] == nil), (self.number == nil) == (fields["number"] == nil),
             (self.before == nil) == (fields["before"] == nil)
         else { return nil }
+        let own = FileStem(FileIdentity(device: device, inode: inode), birth: Int64(bitPattern: birth))
+        guard let stem = fields["stem"].map({ FileStem($0) }) ?? own,
+            let ends = fields["ends"].map({ BatchEnds($0) }) ?? BatchEnds()
+        else { return nil }
+        self.earlier = fields["earlier"].flatMap { EarlierBytes($0) }
+        guard (self.earlier == nil) == (fields["earlier"] == nil) else { return nil }
+        self.ends = ends
         self.id = id
         self.kind = kind
         self.state = state
         self.source = source
         self.identity = FileIdentity(device: device, inode: inode)
-        self.idDevice = idDevice
+        self.stem = stem
         self.birth = Int64(bitPattern: birth)
         self.incarnation = incarnation
         self.held = held

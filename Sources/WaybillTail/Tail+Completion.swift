@@ -7,7 +7,9 @@ extension Tail {
     /// Completes files that no pattern matches any more, that were read, and that have not grown for the grace period.
     mutating func settleLeft(_ now: TailTime) {
         for key in self.table.keys {
-            guard case .left(let since) = self.table[key].phase else { continue }
+            guard case .left(let since) = self.table[key].phase, !self.successions.departures.contains(key) else {
+                continue
+            }
             if self.table[key].isGrowing {
                 self.table[key].isGrowing = false
                 self.table[key].phase = .left(since: now.monotonic)

@@ -17,6 +17,7 @@ extension Tail {
         self.retryFaulty(now)
         self.settleLost(&lost, now)
         self.adoptRemembered(now)
+        self.settleSuccessions(now)
         self.settleIfSaid()
         self.settleLeft(now)
         self.settleReleased()
@@ -95,6 +96,7 @@ extension Tail {
         }
         self.table[key].scanSeen = self.scanCount
         self.table[key].reach = .path
+        if self.table[key].isUndecided { self.decided(key) }
         switch self.table[key].phase {
         case .left: self.table[key].phase = .following
         case .sealed: self.deleteSealedSegment(key)
@@ -117,6 +119,7 @@ extension Tail {
 
     mutating func move(_ key: StreamKey, to path: String) {
         let oldPath = self.table[key].path
+        self.depart(key, from: oldPath)
         self.table.move(key, to: path)
         guard let id = self.streamID(of: self.table[key]) else { return }
         self.notices.append(.rotated(id, from: oldPath, to: path))
@@ -146,9 +149,13 @@ extension Tail {
         self.looks.fresh.note(key, self.looks.time.monotonic)
         switch news {
         case .cut where self.table[key].isSegment: self.segmentCut(key, status)
-        case .cut: self.truncated(key)
+        case .cut: self.shorter(key, byteCount: status.byteCount, modified: status.modified)
+        case .grown where self.successions.short.contains(key), .rewritten where self.successions.short.contains(key):
+            // Whether it has grown back is decided at the end of the look.
+            self.table[key].byteCount = status.byteCount
+            self.table[key].modified = status.modified
         case .none, .grown, .rewritten:
-            self.cutUnread(key, from: self.table[key].byteCount, to: status.byteCount)
+            self.cutUnread(key, to: status.byteCount)
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
@@ -162,21 +169,42 @@ extension Tail {
             } else if news == .grown {
                 // So that the registry has the length if the file disappears while no agent runs.
                 self.changes.insert(key)
-                self.hold(key)
+                self.proveLength(key)
             }
         }
         if self.table.contains(key) { self.enqueue(key) }
     }
 
     /// Reports the loss in a file that became shorter, but not shorter than what was read.
-    mutating func cutUnread(_ key: StreamKey, from seenByteCount: Int, to byteCount: Int) {
+    mutating func cutUnread(_ key: StreamKey, to byteCount: Int) {
         let file = self.table[key]
-        guard byteCount < seenByteCount, !file.isSegment else { return }
+        let proven = file.provenByteCount
+        guard byteCount < proven, !file.isSegment else { return }
         self.table[key].examined = min(file.examined, byteCount)
+        self.table[key].provenByteCount = byteCount
         self.notices.lost(
-            .cut(
-                self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: seenByteCount - byteCount),
-            seenByteCount - byteCount)
+            .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: proven - byteCount),
+            proven - byteCount)
+    }
+
+    /// Holds a file that has grown, and makes sure that it still has its content, so that a loss can be told exactly.
+    private mutating func proveLength(_ key: StreamKey) {
+        guard !self.table[key].isSegment else { return self.hold(key) }
+        // An error is found and reported by the read.
+        guard case .opened(let descriptor) = self.open(key) else { return }
+        do throws(FileSystemError) {
+            guard try self.isUnchanged(key, descriptor) else { return self.truncated(key) }
+            self.table[key].provenByteCount = self.table[key].byteCount
+        } catch {
+            self.readFailed(key, error)
+        }
+    }
+
+    /// Decides what becomes of files that are not at their name, or shorter than what was read, once their time is over.
+    mutating func settleSuccessions(_ now: TailTime) {
+        guard self.successions.isWaiting else { return }
+        self.settleShort(now)
+        self.settleDepartures(now)
     }
 
     // MARK: Files that were not seen
@@ -212,9 +240,9 @@ extension Tail {
     mutating func checkPath(_ key: StreamKey, _ now: TailTime) -> PathCheck {
         let file = self.table[key]
         do throws(FileSystemError) {
-            guard let status = try self.files.status(at: file.path), status.identity == file.identity else {
-                return .lost
-            }
+            guard let status = try self.files.status(at: file.path), status.identity == file.identity,
+                self.hasInode(key)
+            else { return .lost }
             if case .sealed = file.phase {
                 self.deleteSealedSegment(key)
                 return .present
@@ -235,9 +263,10 @@ extension Tail {
         var listings: [PathKey: [FileIdentity: String]] = [:]
         for key in lost where self.table.contains(key) && self.table[key].reach == .path {
             let file = self.table[key]
-            guard !self.leads(file.path, to: file.identity) else { continue }
-            if !file.isSegment, let path = self.findRenamed(file, &listings) {
+            guard !self.hasInode(key) || !self.leads(file.path, to: file.identity) else { continue }
+            if !file.isSegment, self.hasInode(key), let path = self.findRenamed(file, &listings) {
                 self.move(key, to: path)
+                self.decided(key)
                 if self.source(of: path) == nil { self.left(key, now) }
                 continue
             }
@@ -252,7 +281,10 @@ extension Tail {
                 // No hint tells of it any more.
                 self.looks.fresh.note(key, now.monotonic)
                 if file.phase == .following { self.left(key, now) }
+                self.depart(key, from: file.path)
                 self.enqueueProbe(key)
+            } else if self.depart(key, from: file.path) {
+                self.table[key].isUndecided = true
             } else if self.isDirectoryPresent(file) {
                 self.vanished(key)
             } else {

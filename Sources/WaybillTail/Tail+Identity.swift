@@ -77,6 +77,7 @@ extension Tail {
             if self.table.contains(key) { self.enqueue(key) }
             return
         }
+        self.noteFormer(at: path, source: source, status)
         let key = self.insert(file)
         if status.byteCount > 0 || !entries.isEmpty { self.identify(key, .growing) }
     }
@@ -114,6 +115,8 @@ extension Tail {
             let head = UnsafeRawBufferPointer(rebasing: self.headBuffer[..<count])
             guard try self.isSuitable(key, descriptor, head) else { return }
             fingerprint = self.fingerprint(ofWhole: head, state)
+            self.noteReplaced(by: key)
+            if let fingerprint, try self.awaitsFormer(key, descriptor, fingerprint) { return }
             outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
         } catch {
             self.readFailed(key, error)
@@ -121,6 +124,7 @@ extension Tail {
         }
         guard let fingerprint else { return }
         self.table[key].fingerprint = fingerprint
+        self.table[key].provenByteCount = self.table[key].byteCount
         self.assignIncarnation(key, fingerprint, outdated)
         self.changes.insert(key)
         self.releasePredecessors(of: self.table[key].identity)
@@ -143,14 +147,15 @@ extension Tail {
         var outdated: [RegistryEntry] = []
         for entry in self.former.entries(of: file.identity.inode) where self.isSameFile(entry, file) {
             var isOutdated = false
-            for held in entry.held {
+            for end in entry.ends.upTo(file.byteCount) where try !self.holds(descriptor, end) { isOutdated = true }
+            for held in entry.held where held.offset <= file.byteCount {
                 guard let digest = held.digest,
                     let id = self.streamID(of: file, entry, incarnation: held.incarnation)
                 else { continue }
                 let anchor = Anchor(end: held.offset, digest: digest)
                 if try !self.holds(descriptor, anchor, of: id) { isOutdated = true }
             }
-            if let number = entry.number, let sent = number.sent,
+            if let number = entry.number, let sent = number.sent, sent.end <= file.byteCount,
                 let id = self.streamID(of: file, entry, incarnation: number.number),
                 try !self.holds(descriptor, sent, of: id)
             {
@@ -165,7 +170,7 @@ extension Tail {
     private func streamID(of file: TailedFile, _ entry: RegistryEntry, incarnation: Int) -> StreamID? {
         var earlier = file
         earlier.fingerprint = entry.fingerprint
-        earlier.idDevice = entry.idDevice
+        earlier.stem = entry.stem
         return self.streamID(of: earlier, incarnation: incarnation)
     }
 
@@ -186,8 +191,7 @@ extension Tail {
                 continue
             }
             next = max(next, entry.greatestIncarnation + 1)
-            if entry.state != .gone, entry.held.allSatisfy({ $0.offset <= file.byteCount }),
-                entry.greatestIncarnation >= (own?.greatestIncarnation ?? 0),
+            if entry.state != .gone, !self.former.isFrozen(entry), entry.greatestIncarnation >= (own?.greatestIncarnation ?? 0),
                 !outdated.contains(entry)
             {
                 own = entry
@@ -199,10 +203,11 @@ extension Tail {
             self.former.take(own)
             self.table[key].restore(own, for: self.receivers.current)
             self.restoreInFleet(key, own)
-            self.cutUnread(key, from: own.byteCount, to: file.byteCount)
+            self.foundAgain(key, own, file)
             return
         }
-        self.table[key].incarnation = next
+        let taken = self.numberAfterTaken(key, fingerprint)
+        self.table[key].incarnation = max(next, taken ?? 0)
         // On a file system without creation times, a file that begins in the same way may reuse a deleted file's inode.
         while let id = self.registryKey(of: self.table[key]), self.former.isGone(id.description) {
             self.table[key].incarnation += 1
@@ -211,12 +216,24 @@ extension Tail {
         // have no gap: an agent without a registry asks up to the first unknown one.
         let hasSameHead = file.pastHeads.last?.hash == fingerprint.hash
         self.table[key].walk = hasSameHead ? file.walk : nil
+        if taken != nil { self.table[key].walk = IncarnationWalk(next: self.table[key].incarnation) }
         self.number(key)
         self.notices.append(.discovered(self.id(of: key), path: file.path))
     }
 
+    /// Compares the length of a file that was found again with that in its entry.
+    private mutating func foundAgain(_ key: StreamKey, _ entry: RegistryEntry, _ found: TailedFile) {
+        let shipped = max(self.table[key].acked, self.table[key].cursor)
+        self.table[key].provenByteCount = max(entry.byteCount, shipped)
+        if found.byteCount < shipped {
+            self.shorter(key, byteCount: found.byteCount, modified: found.modified)
+        } else {
+            self.cutUnread(key, to: found.byteCount)
+        }
+    }
+
     /// Whether an entry is for this file, whatever its content was then.
-    private func isSameFile(_ entry: RegistryEntry, _ file: TailedFile) -> Bool {
+    func isSameFile(_ entry: RegistryEntry, _ file: TailedFile) -> Bool {
         guard entry.identity.inode == file.identity.inode, entry.birth == file.birth else { return false }
         // Devices may be renumbered at a reboot; a creation time in nanoseconds identifies the file as well.
         return entry.identity.device == file.identity.device || entry.birth != 0
@@ -240,26 +257,44 @@ extension Tail {
     /// Ends the stream at the last byte returned, because the content was replaced, and begins a new incarnation.
     mutating func truncated(_ key: StreamKey) {
         self.table[key].ending = .cut
-        self.beginIncarnation(replacing: key)
+        self.end(key)
     }
 
-    mutating func beginIncarnation(replacing key: StreamKey) {
+    /// Ends a content in favour of another one in the same file.
+    ///
+    /// - Parameter earlier: what a receiver holds of the new content already.
+    mutating func end(_ key: StreamKey, earlier: EarlierBytes? = nil) {
+        // What was seen beyond may be of the new content.
+        self.table[key].byteCount = self.table[key].provenByteCount
+        self.table[key].isUndecided = false
+        self.successions.short.forget(key)
+        self.release(self.successions.departures.forget(key))
+        self.beginIncarnation(replacing: key, earlier)
+    }
+
+    private mutating func beginIncarnation(replacing key: StreamKey, _ earlier: EarlierBytes?) {
         let file = self.table[key]
         var successor = file
         successor.fingerprint = nil
         successor.incarnation = 0
         successor.resume(nil)
-        if file.receiver > 0 {
+        // In another file's stem, this one's contents have no number yet.
+        let hasStem = !file.hasFormerStem
+        if file.receiver > 0, hasStem {
             let wasSent = max(file.cursor, file.acked) > 0
             successor.walk = IncarnationWalk(next: file.streamIncarnation + (wasSent ? 1 : 0))
         }
         // What the fleet has is of the former content, whichever receiver took it.
-        if let stored = self.rememberedFleet.offsets[key], successor.walk?.next ?? 0 <= stored.incarnation {
+        if hasStem, let stored = self.rememberedFleet.offsets[key], successor.walk?.next ?? 0 <= stored.incarnation {
             successor.walk = IncarnationWalk(next: stored.incarnation + 1)
         }
         // Other receivers are asked which of their streams agrees with the new content.
         successor.others = []
-        successor.pastHeads = file.pastHeadsOfSuccessor(afterNumber: self.rememberedFleet.greatestNumber(of: key))
+        successor.pastHeads =
+            hasStem ? file.pastHeadsOfSuccessor(afterNumber: self.rememberedFleet.greatestNumber(of: key)) : []
+        successor.ends = BatchEnds()
+        successor.provenByteCount = 0
+        successor.earlier = earlier
         successor.examined = 0
         successor.overlong = nil
         successor.ending = .told
@@ -270,7 +305,7 @@ extension Tail {
         successor.isShipped = false
         successor.isAwaitingSuccessor = false
         successor.byteCount = 0
-        successor.idDevice = file.identity.device
+        successor.stem = FileStem(file.identity, birth: file.birth)
         successor.descriptor = nil
         successor.registration = nil
         if file.phase == .sealOffered { successor.phase = .complete }
@@ -321,6 +356,9 @@ extension Tail {
     mutating func vanished(_ key: StreamKey) {
         if case .sealed = self.table[key].phase { return self.forget(key) }
         self.table[key].ending = .unseen
+        if !self.table[key].isSegment, self.table[key].isIdentified {
+            self.table[key].byteCount = self.table[key].provenByteCount
+        }
         self.closeDescriptor(key)
         let file = self.table[key]
         self.endStream(key)
@@ -387,7 +425,14 @@ extension Tail {
     /// Handles an inode that another file has now.
     mutating func replaced(_ key: StreamKey, by status: FileStatus) {
         let file = self.table[key]
-        self.vanished(key)
+        self.closeDescriptor(key)
+        if self.depart(key, from: file.path) {
+            self.table.removeIdentity(of: key)
+            self.table.removePath(of: key)
+            self.table[key].isUndecided = true
+        } else {
+            self.vanished(key)
+        }
         var successor = TailedFile(source: file.source, origin: .foreign, path: file.path, status: status)
         successor.birth = status.birth
         successor.scanSeen = file.scanSeen

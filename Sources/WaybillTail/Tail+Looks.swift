@@ -11,7 +11,7 @@ extension Tail {
     }
 
     /// Whether files were written to within the last minutes.
-    package var hasFreshFiles: Bool { !self.looks.fresh.isEmpty }
+    package var hasFreshFiles: Bool { !self.looks.fresh.isEmpty || self.successions.isWaiting }
     /// Whether one look takes all of them.
     package var areFreshFilesWhole: Bool { self.looks.fresh.isWhole }
 
@@ -75,6 +75,7 @@ extension Tail {
         }
         self.retryFaulty(now)
         self.settleLost(&lost, now)
+        self.settleSuccessions(now)
         self.settleReleased()
     }
 
@@ -132,6 +133,7 @@ extension Tail {
             }
         }
         self.settleLost(&lost, now)
+        self.settleSuccessions(now)
         self.settleReleased()
     }
 }

@@ -31,7 +31,8 @@ extension Tail {
             number = known.number
         } else {
             number = self.firstNumber(of: key)
-            self.setNumber(of: key, to: ContentNumber(number: number))
+            let sent = file.earlier.flatMap { self.anchor(of: key, below: $0.byteCount, inStream: number) }
+            self.setNumber(of: key, to: ContentNumber(number: number, sent: sent, heldBelow: sent?.end ?? 0))
         }
         self.table[key].walk = nil
         guard file.streamIncarnation != number else { return }

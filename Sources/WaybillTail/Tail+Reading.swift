@@ -63,6 +63,7 @@ extension Tail {
             return .nothing
         }
         self.table[stream].byteCount = max(self.table[stream].byteCount, offset + count)
+        self.table[stream].provenByteCount = max(self.table[stream].provenByteCount, offset + count)
         if let end {
             let tooLong = self.overlongLine(in: UnsafeRawBufferPointer(rebasing: buffer[..<end]))
             if tooLong == 0 { return try self.beginOverlong(stream, descriptor, buffer) }
@@ -111,29 +112,26 @@ extension Tail {
         let cursor = self.table[stream].cursor
         let end = StreamOffset(UInt64(cursor + batch.count))
         let missing = StreamProof.byteCount(at: end) - batch.count
-        let proof: StreamProof
-        if missing > 0 {
-            let tail = try self.lastBytes(descriptor, below: cursor, count: missing) + batch
-            proof = StreamProof(of: self.id(of: stream), at: end, tail: tail)
-        } else {
-            proof = StreamProof(of: self.id(of: stream), at: end, tail: batch.suffix(StreamProof.byteCountMax))
-        }
+        var tail = missing > 0 ? try self.lastBytes(descriptor, below: cursor, count: missing) : []
+        tail += batch.suffix(StreamProof.byteCountMax - max(0, missing))
         self.table[stream].cursor = cursor + batch.count
         self.countShipped(stream)
-        self.anchor(stream, proof)
+        self.anchor(stream, tail, at: end)
     }
 
     /// Moves on over skipped bytes, which begin at the cursor.
     mutating func passed(_ stream: StreamKey, _ range: SkippedRange) {
         self.table[stream].cursor = Int(range.end.rawValue)
-        self.anchor(stream, StreamProof(of: self.id(of: stream), at: range.end, tail: range.tail ?? []))
+        self.anchor(stream, range.tail ?? [], at: range.end)
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
     }
 
-    /// Remembers the proof for the bytes below the cursor.
-    private mutating func anchor(_ stream: StreamKey, _ proof: StreamProof) {
-        guard let digest = proof.digest else { return }
-        self.table[stream].addAnchor(Anchor(end: self.table[stream].cursor, digest: digest))
+    /// Remembers the last bytes below the cursor, for receivers and for itself.
+    private mutating func anchor(_ stream: StreamKey, _ tail: [UInt8], at end: StreamOffset) {
+        guard let digest = StreamProof(of: self.id(of: stream), at: end, tail: tail).digest else { return }
+        let cursor = self.table[stream].cursor
+        self.table[stream].addAnchor(Anchor(end: cursor, digest: digest))
+        if !self.table[stream].isSegment { self.table[stream].ends.append(BatchEnds.End(offset: cursor, tail: tail)) }
     }
 
     /// The bytes of a file directly below an offset, fewer if the file is shorter.
@@ -214,10 +212,7 @@ extension Tail {
     ///
     /// Checked after the read, to detect a file that was truncated and has grown again in between.
     func isUnchanged(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
-        guard let fingerprint = self.table[stream].fingerprint else { return true }
-        guard try self.fingerprint(of: descriptor, at: 0, byteCount: fingerprint.byteCount) == fingerprint else {
-            return false
-        }
+        guard try self.hasHead(stream, descriptor) else { return false }
         guard try self.hasNumberedContent(stream, descriptor) else { return false }
         let cursor = self.table[stream].cursor
         guard cursor > 0, self.table[stream].phase != .complete else { return true }
@@ -227,6 +222,17 @@ extension Tail {
         let last = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
         return try self.files.readFully(descriptor, at: cursor - 1, into: last) == 1
             && last[0] == LineScanner.lineFeed
+    }
+
+    /// Whether a file begins as the content does.
+    func hasHead(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+        guard let fingerprint = self.table[stream].fingerprint else { return true }
+        return try self.fingerprint(of: descriptor, at: 0, byteCount: fingerprint.byteCount) == fingerprint
+    }
+
+    /// Whether a file has the bytes below a batch end.
+    func holds(_ descriptor: FileID, _ end: BatchEnds.End) throws(FileSystemError) -> Bool {
+        BatchEnds.End(offset: end.offset, tail: try self.lastBytes(descriptor, below: end.offset)) == end
     }
 
     /// Whether a file has the bytes that were sent below the anchor's end.

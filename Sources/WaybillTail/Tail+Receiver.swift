@@ -18,6 +18,7 @@ extension Tail {
         let meeting = self.receivers.meet(identity, at: address)
         let isOtherFleet = self.rememberedFleet.meet(identity.id, of: fleet)
         self.seenAt = now.wall
+        self.successions.stems.expire(now.wall)
         if meeting != .known {
             let returned = try self.returnKept(of: formerOrdinals, now)
             self.tellMissing(at: identity, formerOrdinals, except: returned, now)
@@ -108,7 +109,10 @@ extension Tail {
         // The last receiver may have held less: then it was not checked for a departed writer.
         if self.table[key].isDrained { self.enqueueProbe(key) }
         // The file was cut while another receiver took it, which held less of it.
-        if !file.isSegment, file.reach != .gone, self.table[key].acked > file.byteCount { self.truncated(key) }
+        guard !file.isSegment, file.reach != .gone, file.isIdentified, self.table[key].acked > file.byteCount else {
+            return
+        }
+        self.shorter(key, byteCount: file.byteCount, modified: file.modified)
     }
 
     /// Takes the end of the receiver's journal from an answer.
@@ -161,10 +165,12 @@ extension Tail {
     /// A foreign file that was rewritten since it was sent ends its stream here.
     private mutating func agrees(_ stream: StreamKey, at offset: Int, _ proof: StreamProof) -> Bool? {
         let descriptor: FileID
+        guard !self.table[stream].isUndecided else { return nil }
         switch self.open(stream) {
         case .opened(let opened): descriptor = opened
         case .lost, .replaced, .failed: return nil
         }
+        guard self.table.contains(stream) else { return nil }
         do throws(FileSystemError) {
             guard try self.isUnchanged(stream, descriptor) else {
                 self.truncated(stream)
@@ -210,7 +216,7 @@ extension Tail {
     }
 
     /// Goes on from a position whose proof agrees.
-    private mutating func take(_ stream: StreamKey, offset: Int, _ proof: StreamProof) {
+    mutating func take(_ stream: StreamKey, offset: Int, _ proof: StreamProof) {
         let file = self.table[stream]
         if let ordinal = self.receivers.current {
             if file.receiver == ordinal, offset < file.acked {
@@ -238,79 +244,6 @@ extension Tail {
         self.changes.insert(stream)
         self.enqueue(stream)
         if self.table[stream].isDrained { self.enqueueProbe(stream) }
-    }
-
-    // MARK: The walk over incarnations
-
-    /// How many incarnations of one file are asked for in a row.
-    private static var walkCountMax: Int { 256 }
-
-    /// Handles the answer for one incarnation of a foreign file of which this receiver is not known to hold anything.
-    private mutating func walked(
-        _ stream: StreamKey, at offset: Int, _ proof: StreamProof, _ doesAgree: Bool
-    ) -> AnswerOutcome {
-        var walk = self.table[stream].walk ?? IncarnationWalk(next: 0)
-        self.endRest(stream)
-        if walk.isReturning {
-            guard doesAgree else {
-                self.table[stream].walk = nil
-                return .disputed
-            }
-            self.begin(stream, incarnation: walk.asked, offset: offset, proof)
-            return .goOn
-        }
-        if offset == 0, doesAgree {
-            guard let best = walk.best else {
-                self.begin(stream, incarnation: walk.next, offset: 0, proof)
-                return .goOn
-            }
-            if best.isSealed {
-                self.begin(stream, incarnation: walk.next, offset: 0, proof)
-                self.table[stream].heldBelow = best.offset
-                return .goOn
-            }
-            walk.isReturning = true
-            self.table[stream].walk = walk
-            return .openAgain
-        }
-        if !doesAgree {
-            if self.table[stream].walkCount == 0 { self.tellDifference(stream, at: offset) }
-        } else if offset > walk.best?.offset ?? 0 {
-            walk.best = IncarnationWalk.Candidate(incarnation: walk.next, offset: offset, isSealed: false)
-        }
-        walk.next += 1
-        self.table[stream].walk = walk
-        return self.walkOn(stream)
-    }
-
-    mutating func begin(_ stream: StreamKey, incarnation: Int, offset: Int, _ proof: StreamProof) {
-        self.table[stream].streamIncarnation = incarnation
-        self.take(stream, offset: offset, proof)
-    }
-
-    mutating func walkOn(_ stream: StreamKey) -> AnswerOutcome {
-        self.table[stream].walkCount += 1
-        self.table[stream].isAsking = true
-        self.table[stream].isPositioned = false
-        self.enqueue(stream)
-        return self.table[stream].walkCount % Self.walkCountMax == 0 ? .disputed : .openAgain
-    }
-
-    /// Forgets what the present receiver holds, because the file has other bytes.
-    mutating func dropOffset(_ stream: StreamKey) {
-        let walk = self.table[stream].walk
-        let count = self.table[stream].walkCount
-        self.table[stream].resume(nil)
-        self.table[stream].walk = walk
-        self.table[stream].walkCount = count
-        self.changes.insert(stream)
-    }
-
-    mutating func tellDifference(_ stream: StreamKey, at offset: Int) {
-        let file = self.table[stream]
-        self.notices.append(
-            .receiverDiffers(
-                self.id(of: stream), path: file.path, receiverOffset: offset, byteCount: file.byteCount))
     }
 
     /// Ends the stream of a file that is gone: bytes that did not arrive cannot be read again.
@@ -487,13 +420,17 @@ extension Tail {
     /// Removes all state of a file, and its registry entry with the next checkpoint.
     mutating func forget(_ key: StreamKey) {
         self.closeDescriptor(key)
-        self.rememberedFleet.forget(key)
         let file = self.table[key]
+        self.leaveStem(of: file, number: self.greatestNumber(of: key))
+        self.rememberedFleet.forget(key)
+        self.successions.short.forget(key)
+        let waiting = self.successions.departures.forget(key)
         self.unregister(file)
         if file.reach == .gone, let id = self.registryKey(of: file) { self.former.removeGone(id.description) }
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
         self.changes.remove(key)
         self.table.remove(key)
         self.releasePredecessors(of: file.identity)
+        self.release(waiting)
     }
 }

@@ -6,7 +6,7 @@ extension Tail {
     /// Whether the registry has pending changes.
     package var hasUnwrittenChanges: Bool {
         !self.changes.isEmpty || !self.receivers.changed.isEmpty || self.deleted.hasPending
-            || self.rememberedFleet.isChanged
+            || self.rememberedFleet.isChanged || !self.successions.stems.changed.isEmpty
     }
 
     /// Whether changes have been pending for ``TailLimits/checkpointInterval``.
@@ -56,6 +56,9 @@ extension Tail {
                 let key = KnownReceivers.Entry.key(ordinal)
                 if let entry = self.receivers[ordinal] { lines.set(key, entry.text) } else { lines.remove(key) }
             }
+            for key in self.successions.stems.changed.sorted() {
+                if let record = self.successions.stems[key] { lines.set(key, record.text) } else { lines.remove(key) }
+            }
             for key in self.changes.streams.sorted(by: { $0.rawValue < $1.rawValue }) { self.register(key, in: &lines) }
             if self.registry.takes(
                 lines, liveByteCount: self.changes.byteCount, spareByteCount: spareByteCount)
@@ -71,11 +74,12 @@ extension Tail {
         self.changes.written()
         self.receivers.written()
         self.rememberedFleet.written()
+        self.successions.stems.written()
     }
 
     private var hasWritableChanges: Bool {
         !self.changes.removedIDs.isEmpty || !self.receivers.changed.isEmpty || self.rememberedFleet.isChanged
-            || self.changes.isUnsynchronized
+            || self.changes.isUnsynchronized || !self.successions.stems.changed.isEmpty
             || self.changes.streams.contains { self.table[$0].isIdentified }
     }
 
@@ -117,6 +121,7 @@ extension Tail {
         var byteCount = 0
         if let text = self.rememberedFleet.text { lines.set(RememberedFleet.key, text) }
         for entry in self.receivers.entries { lines.set(KnownReceivers.Entry.key(entry.ordinal), entry.text) }
+        for (key, record) in self.successions.stems.sorted { lines.set(key, record.text) }
         for entry in self.former.unfrozen {
             lines.set(entry.id, entry.text)
             if lines.bytes.count >= Self.rewrittenByteCount { try self.hand(&lines, to: &rewrite, &byteCount) }

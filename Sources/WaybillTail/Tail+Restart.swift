@@ -97,7 +97,7 @@ extension Tail {
 
     /// The source with a name in the registry, or the one that has another number now because sources were added or
     /// removed before it.
-    private func source(named name: String) -> Int? {
+    func source(named name: String) -> Int? {
         let unnumbered = SourceConfiguration.unnumbered(name)
         return self.sources.firstIndex { $0.name == name }
             ?? self.sources.firstIndex { SourceConfiguration.unnumbered($0.name) == unnumbered }
@@ -116,14 +116,16 @@ extension TailedFile {
 
     /// Copies the registry's state of this stream, as seen from the receiver with this ordinal.
     mutating func restore(_ entry: RegistryEntry, for receiver: Int?) {
-        self.idDevice = entry.idDevice
         self.birth = entry.birth
+        self.stem = entry.stem
         self.fingerprint = entry.fingerprint
         self.incarnation = entry.incarnation
         self.pastHeads = entry.pastHeads
         self.resume(entry.held.first { $0.receiver == receiver })
         self.others = entry.held.filter { $0.receiver != receiver }
         self.disputes = entry.disputes
+        self.ends = entry.ends
+        self.earlier = entry.earlier
         self.registration = .found
         self.rest()
     }

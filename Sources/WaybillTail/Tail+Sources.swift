@@ -102,6 +102,9 @@ extension Tail {
         }
         self.changes.remove(key)
         self.rememberedFleet.forget(key)
+        self.successions.short.forget(key)
+        let waiting = self.successions.departures.forget(key)
         self.table.remove(key)
+        self.release(waiting)
     }
 }

@@ -54,6 +54,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var table = FileTable()
     var bySegment: [String: StreamKey] = [:]
     var former = FormerEntries()
+    var successions = Successions()
     var ready = StreamQueue()
     /// Fully read segments, checked in turn for whether their writer is gone.
     var probes = StreamQueue()
@@ -122,6 +123,12 @@ package struct Tail<Files: FileSystem>: ~Copyable {
                     continue
                 }
                 receivers.append(entry)
+            } else if id.first == TakenStems.keyPrefix {
+                guard let record = TakenStems.Record(text) else {
+                    recovery.unreadableKeys.append(id)
+                    continue
+                }
+                self.successions.stems.restore(record, of: id)
             } else if let entry = RegistryEntry(text, id: id) {
                 usedOrdinals.formUnion(entry.held.map(\.receiver))
                 if let stored = entry.stored { fleetOrdinals.insert(stored.fleet) }
@@ -250,11 +257,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         case .segment(let id): return StreamID(id)
         case .foreign:
             guard let fingerprint = file.fingerprint else { return nil }
-            let birth = String(UInt64(bitPattern: file.birth), radix: 16)
-            let device = String(file.idDevice, radix: 16)
-            let inode = String(file.identity.inode, radix: 16)
             let head = Hexadecimal.text(fingerprint.hash, digitCount: 16)
-            return StreamID(unchecked: "\(self.agent)-\(device)-\(inode)-\(birth)-\(head)-\(incarnation)")
+            return StreamID(unchecked: "\(self.agent)-\(file.stem.text)-\(head)-\(incarnation)")
         }
     }
 

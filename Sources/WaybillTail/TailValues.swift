@@ -198,6 +198,13 @@ package enum TailNotice: Hashable, Sendable {
     /// Also reported without lost bytes for a foreign file that was not open when it disappeared, because its end is
     /// unknown.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
+    /// A file was written anew under its name, and has all that was shipped of the one before: it goes on at `offset`.
+    case continued(StreamID, path: String, offset: Int)
+    /// A file was shorter than `offset`, up to which it was read, and has grown back to the same content.
+    case regrown(StreamID, path: String, byteCount: Int, offset: Int)
+    /// A file is shorter than `offset`, up to which it was read: what it has since is another content, and
+    /// `rereadByteCount` of its bytes are shipped again.
+    case shortened(StreamID, path: String, offset: Int, byteCount: Int, rereadByteCount: Int)
     case unreadable(path: String, FileSystemError)
     /// The process had no descriptor left; at most so many files are open from here on. Told once.
     case fewDescriptors(count: Int)

@@ -1,34 +1,6 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// The fingerprint of a file's first line with its LF, or of its first 4096 bytes; distinguishes two files in one
-/// inode.
-struct Fingerprint: Hashable, Sendable {
-    /// Longer heads would cost more per batch without distinguishing more files.
-    static let byteCountMax = 4096
-
-    let hash: UInt64
-    let byteCount: Int
-
-    init(hash: UInt64, byteCount: Int) {
-        self.hash = hash
-        self.byteCount = byteCount
-    }
-
-    init(of bytes: UnsafeRawBufferPointer) {
-        self.init(hash: FNV1a.hash(bytes), byteCount: bytes.count)
-    }
-}
-
-/// An earlier head of a file, with the incarnation number for the next content that has this head.
-struct PastHead: Hashable, Sendable {
-    let hash: UInt64
-    let nextIncarnation: Int
-
-    /// The number of heads remembered per file; older ones are dropped.
-    static let countMax = 32
-}
-
 /// The state of a stream's entry in the registry.
 struct Registration: Hashable {
     /// FNV-1a 64 of the entry's text.
@@ -81,7 +53,8 @@ struct TailedFile {
         case unseen
     }
 
-    let identity: FileIdentity
+    /// The file that has the content now.
+    private(set) var identity: FileIdentity
     var place: FilePlace
     var birth: Int64 = 0
     /// The length at the last check; for a file that is gone, the length that was returned.
@@ -123,6 +96,9 @@ struct TailedFile {
     var isShipped = false
     /// Whether the end of this content waits until the file's next one has an entry in the registry.
     var isAwaitingSuccessor = false
+    /// Whether it waits until it is known what becomes of it: it is not at its path (``Departures``), or shorter than what
+    /// was read (``ShortFiles``).
+    var isUndecided = false
 
     init(source: Int, origin: Origin, path: String, status: FileStatus) {
         self.sourceIndex = UInt32(source)
@@ -201,10 +177,50 @@ struct TailedFile {
 
     // MARK: State that idle files do not have
 
-    /// The device in the stream's id; differs from the current one if a reboot renumbered the devices.
-    var idDevice: UInt64 {
-        get { self.parts?.idDevice ?? self.identity.device }
-        set { if newValue != self.idDevice { self.own.idDevice = newValue } }
+    /// What the streams' ids begin with.
+    var stem: FileStem {
+        get { self.parts?.stem ?? FileStem(self.identity, birth: self.birth) }
+        set { if newValue != self.stem { self.own.stem = newValue } }
+    }
+
+    /// Whether the ids are those of another file, which had the content before.
+    var hasFormerStem: Bool { self.parts?.stem != nil }
+
+    /// The last batch ends of the content.
+    var ends: BatchEnds {
+        get { self.parts?.ends ?? BatchEnds() }
+        set { if newValue != self.ends { self.own.ends = newValue } }
+    }
+
+    /// The length at which the file was last seen to have this content.
+    var provenByteCount: Int {
+        get { max(self.parts?.provenByteCount ?? 0, self.cursor, self.acked) }
+        set { if newValue != self.provenByteCount { self.own.provenByteCount = newValue } }
+    }
+
+    /// The first bytes that a receiver holds in the stream of the content before.
+    var earlier: EarlierBytes? {
+        get { self.parts?.earlier }
+        set { if newValue != self.earlier { self.own.earlier = newValue } }
+    }
+
+    /// Makes another file the one that has the content.
+    mutating func continues(in other: TailedFile) {
+        let stem = self.stem
+        self.identity = other.identity
+        self.birth = other.birth
+        self.own.stem = stem == FileStem(other.identity, birth: other.birth) ? nil : stem
+        self.place = other.place
+        self.byteCount = other.byteCount
+        self.modified = other.modified
+        self.scanSeen = other.scanSeen
+        self.phase = other.phase
+        self.reach = other.reach
+        self.examined = 0
+        self.overlong = nil
+        self.isFaulty = false
+        self.isUndecided = false
+        self.isGrowing = false
     }
 
     /// The number of earlier contents of the file with the same head, as far as this agent saw them.
@@ -289,7 +305,9 @@ struct TailedFile {
         get { self.parts?.descriptor }
         set {
             if newValue != self.descriptor { self.own.descriptor = newValue }
-            if newValue == nil { self.rest() }
+            guard newValue == nil else { return }
+            self.ends = self.ends.kept
+            self.rest()
         }
     }
 
@@ -330,7 +348,7 @@ struct TailedFile {
     private var own: TailedFileParts {
         mutating get {
             if isKnownUniquelyReferenced(&self.parts), let parts { return parts }
-            let parts = self.parts.map { TailedFileParts(copying: $0) } ?? TailedFileParts(device: self.identity.device)
+            let parts = self.parts.map { TailedFileParts(copying: $0) } ?? TailedFileParts()
             if let mark = self.mark {
                 parts.anchors = [Anchor(end: self.acked, digest: mark)]
                 self.mark = nil
@@ -345,8 +363,8 @@ struct TailedFile {
         guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
             parts.examined <= self.cursor, parts.incarnation == 0, parts.streamIncarnation == 0, parts.walk == nil,
             parts.heldBelow == 0, parts.others.isEmpty, parts.disputes.isEmpty, parts.pastHeads.isEmpty,
-            parts.idDevice == self.identity.device, parts.anchors.count <= 1,
-            parts.anchors.allSatisfy({ $0.end == self.acked })
+            parts.stem == nil, parts.earlier == nil, parts.anchors.count <= 1, parts.ends.ends.count <= 1,
+            parts.provenByteCount <= self.acked, parts.anchors.allSatisfy({ $0.end == self.acked })
         else { return }
         self.mark = parts.anchors.first?.digest
         self.parts = nil
@@ -367,7 +385,7 @@ struct TailedFile {
 
     /// Whether a read would return something, as far as known without reading.
     var needsRead: Bool {
-        guard self.isIdentified, !self.isFaulty, !self.isAwaitingSuccessor else { return false }
+        guard self.isIdentified, !self.isFaulty, !self.isAwaitingSuccessor, !self.isUndecided else { return false }
         // What no receiver holds and nobody can read any more has nothing to be sealed.
         if self.reach == .gone, self.receiver == 0 { return false }
         if self.isAsking { return true }
@@ -404,45 +422,4 @@ struct OverlongLine: Hashable {
     var scanned: Int
     /// The length at which it is reported next.
     var toldLength = 0
-}
-
-/// State of a file that is open, has batches in flight, or had other contents; shared by copies until one changes it.
-private final class TailedFileParts {
-    var segmentID: String?
-    var idDevice: UInt64
-    var incarnation = 0
-    var streamIncarnation = 0
-    var walk: IncarnationWalk?
-    var walkCount = 0
-    var heldBelow = 0
-    var others: [HeldOffset] = []
-    var disputes: [SegmentDispute] = []
-    var pastHeads: [PastHead] = []
-    var anchors: [Anchor] = []
-    var examined = 0
-    var overlong: OverlongLine?
-    var descriptor: FileID?
-    var lastUse = 0
-
-    init(device: UInt64) {
-        self.idDevice = device
-    }
-
-    init(copying other: TailedFileParts) {
-        self.segmentID = other.segmentID
-        self.idDevice = other.idDevice
-        self.incarnation = other.incarnation
-        self.streamIncarnation = other.streamIncarnation
-        self.walk = other.walk
-        self.walkCount = other.walkCount
-        self.heldBelow = other.heldBelow
-        self.others = other.others
-        self.disputes = other.disputes
-        self.pastHeads = other.pastHeads
-        self.anchors = other.anchors
-        self.examined = other.examined
-        self.overlong = other.overlong
-        self.descriptor = other.descriptor
-        self.lastUse = other.lastUse
-    }
 }

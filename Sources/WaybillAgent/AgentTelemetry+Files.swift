@@ -1,0 +1,50 @@
+internal import Logging
+internal import WaybillNotices
+internal import WaybillTail
+
+/// Files that end, become shorter, or go on in another file.
+extension AgentTelemetry {
+    func cut(_ metadata: Logger.Metadata, _ lostByteCount: Int) {
+        guard lostByteCount > 0 else {
+            return self.logger.info("a file was cut; what was seen of it is shipped", metadata: metadata)
+        }
+        self.logger.error(
+            .fileCut, "a file was cut; its unread content from this offset on is lost at the source (rotate by rename)",
+            metadata: metadata)
+    }
+
+    /// Files that are deleted together are one cause: each line that is written has the sum.
+    func gone(_ metadata: Logger.Metadata, _ lostByteCount: Int, of loss: TailLoss) {
+        guard lostByteCount > 0 else {
+            return self.logger.debug("a file is gone; what was seen of it is shipped", metadata: metadata)
+        }
+        self.logger.error(
+            .fileGone, "a file is gone; its content from this offset on is lost",
+            metadata: metadata.merging(["lost_bytes_total": .number(loss.byteCount)]) { $1 })
+    }
+
+    /// A content that goes on, or whose first bytes do.
+    func succeeded(_ notice: TailNotice) {
+        switch notice {
+        case .continued(let id, let path, let offset):
+            self.logger.info(
+                "a file was written anew under its name; it has what was shipped, and goes on",
+                metadata: ["stream": "\(id)", "path": "\(path)", "offset": .number(offset)])
+        case .regrown(let id, let path, let byteCount, let offset):
+            self.logger.warning(
+                .fileShorter, "a file was shorter than what was shipped of it for a moment; it goes on",
+                metadata: [
+                    "stream": "\(id)", "path": "\(path)", "bytes": .number(byteCount), "offset": .number(offset),
+                ])
+        case .shortened(let id, let path, let offset, let byteCount, let rereadByteCount):
+            self.logger.warning(
+                .fileShorter,
+                "a file is shorter than what was shipped of it; what differs is shipped as another content",
+                metadata: [
+                    "stream": "\(id)", "path": "\(path)", "bytes": .number(byteCount), "offset": .number(offset),
+                    "reread_bytes": .number(rereadByteCount),
+                ])
+        default: break
+        }
+    }
+}

@@ -1,0 +1,63 @@
+internal import WaybillSystem
+
+/// Files that are shorter than what was read of them, until it is known whether they grow back.
+///
+/// A network mount reports an old length for a moment, and a program takes its last line back: both are no new content.
+struct ShortFiles {
+    /// How long a file may be shorter.
+    static let patience = Duration.seconds(5)
+
+    struct Short {
+        let since: MonotonicTime
+        /// The smallest length that was seen.
+        var byteCountMin: Int
+    }
+
+    private var files: [StreamKey: Short] = [:]
+
+    var isEmpty: Bool { self.files.isEmpty }
+    var keys: [StreamKey] { self.files.keys.sorted { $0.rawValue < $1.rawValue } }
+
+    subscript(file: StreamKey) -> Short? { self.files[file] }
+
+    func contains(_ file: StreamKey) -> Bool { self.files[file] != nil }
+
+    mutating func note(_ file: StreamKey, byteCount: Int, _ now: MonotonicTime) {
+        self.files[file, default: Short(since: now, byteCountMin: byteCount)].byteCountMin.lower(to: byteCount)
+    }
+
+    /// Whether a file had its time to grow back.
+    func isOver(_ file: StreamKey, _ now: MonotonicTime) -> Bool {
+        self.files[file].map { now - $0.since >= Self.patience } ?? false
+    }
+
+    mutating func forget(_ file: StreamKey) { self.files[file] = nil }
+}
+
+extension Int {
+    fileprivate mutating func lower(to other: Int) { self = Swift.min(self, other) }
+}
+
+/// The first bytes of a content that one receiver holds in the stream of the file's content before: this one's stream
+/// begins with a skip of them there.
+struct EarlierBytes: Hashable, Sendable {
+    /// The receiver's ordinal (``KnownReceivers``).
+    let receiver: Int
+    let byteCount: Int
+
+    var text: String { "\(self.receiver):\(self.byteCount)" }
+
+    init(receiver: Int, byteCount: Int) {
+        self.receiver = receiver
+        self.byteCount = byteCount
+    }
+
+    /// Parses one; `nil` for any other text.
+    init?(_ text: Substring) {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let receiver = parts[0].asCount, receiver > 0, let byteCount = parts[1].asCount,
+            byteCount > 0
+        else { return nil }
+        self.init(receiver: receiver, byteCount: byteCount)
+    }
+}

@@ -1,0 +1,99 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// Decides about foreign files that are shorter than what was read of them.
+///
+///     shorter ─▶ has grown back within 5 s, with the same bytes ─▶ goes on
+///             ─▶ otherwise ─▶ another content; of its first bytes, those that were shipped are skipped
+///     cut below its first line ─▶ another content
+///
+/// What was shipped is known by the last batch end below the smallest length that was seen: at most one batch more than
+/// what differs is shipped twice. Nothing of that is lost.
+extension Tail {
+    /// Handles a length below what was read of a foreign file.
+    mutating func shorter(_ key: StreamKey, byteCount: Int, modified: Int64) {
+        guard byteCount >= self.table[key].fingerprint?.byteCount ?? .max, self.mayGrowBack(key) else {
+            return self.truncated(key)
+        }
+        self.table[key].byteCount = byteCount
+        self.table[key].modified = modified
+        self.table[key].isUndecided = true
+        self.successions.short.note(key, byteCount: byteCount, self.looks.time.monotonic)
+        self.looks.fresh.note(key, self.looks.time.monotonic)
+    }
+
+    /// Whether a file begins as its content does; assumed where it cannot be read now.
+    private mutating func mayGrowBack(_ key: StreamKey) -> Bool {
+        guard case .opened(let descriptor) = self.open(key) else { return true }
+        do throws(FileSystemError) {
+            return try self.hasHead(key, descriptor)
+        } catch {
+            self.readFailed(key, error)
+            return true
+        }
+    }
+
+    /// Decides about files that have grown back, or that had their time.
+    mutating func settleShort(_ now: TailTime) {
+        for key in self.successions.short.keys {
+            guard self.table.contains(key), self.table[key].reach != .gone else {
+                self.successions.short.forget(key)
+                continue
+            }
+            self.settleShort(key, now)
+        }
+    }
+
+    private mutating func settleShort(_ key: StreamKey, _ now: TailTime) {
+        guard let short = self.successions.short[key] else { return }
+        let file = self.table[key]
+        let isBack = file.byteCount >= max(file.cursor, file.acked)
+        let isOver = self.successions.short.isOver(key, now.monotonic)
+        guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
+        do throws(FileSystemError) {
+            if isBack, try self.hasEveryEnd(key, descriptor) {
+                self.successions.short.forget(key)
+                self.decided(key)
+                self.changes.insert(key)
+                self.notices.append(
+                    .regrown(self.id(of: key), path: file.path, byteCount: short.byteCountMin, offset: file.cursor))
+            } else if isOver {
+                let held = try self.lastEnd(of: key, descriptor, upTo: min(short.byteCountMin, file.acked))
+                self.shortened(key, heldBelow: held, short.byteCountMin)
+            }
+        } catch {
+            self.readFailed(key, error)
+        }
+    }
+
+    private func hasEveryEnd(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+        guard try self.isUnchanged(key, descriptor) else { return false }
+        for end in self.table[key].ends.upTo(self.table[key].cursor) where try !self.holds(descriptor, end) {
+            return false
+        }
+        return true
+    }
+
+    /// The last remembered batch end at or below an offset that the file still has; 0 without one.
+    private func lastEnd(
+        of key: StreamKey, _ descriptor: FileID, upTo offset: Int
+    ) throws(FileSystemError) -> Int {
+        guard try self.hasHead(key, descriptor) else { return 0 }
+        for end in self.table[key].ends.upTo(offset) where try self.holds(descriptor, end) { return end.offset }
+        return 0
+    }
+
+    /// Begins another content, of which the first bytes were shipped.
+    private mutating func shortened(_ key: StreamKey, heldBelow byteCount: Int, _ byteCountMin: Int) {
+        let file = self.table[key]
+        let reread = max(0, min(byteCountMin, file.acked) - byteCount)
+        self.successions.counts.rereadByteCount += reread
+        self.notices.append(
+            .shortened(
+                self.id(of: key), path: file.path, offset: max(file.cursor, file.acked), byteCount: byteCountMin,
+                rereadByteCount: reread))
+        if file.provenByteCount > max(file.cursor, file.acked) { self.table[key].ending = .cut }
+        let isHeld = byteCount > 0 && file.receiver > 0
+        self.end(key, earlier: isHeld ? EarlierBytes(receiver: file.receiver, byteCount: byteCount) : nil)
+    }
+}

@@ -1,0 +1,313 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+
+/// What a tail knows of contents that change their file, or seem to end.
+struct Successions {
+    var departures = Departures()
+    var short = ShortFiles()
+    var stems = TakenStems()
+    var counts = SuccessionCounts()
+
+    /// Whether something is decided at a time to come.
+    var isWaiting: Bool { !self.departures.isEmpty || !self.short.isEmpty }
+}
+
+/// How often contents went on in another file, and what was read again, since the start.
+package struct SuccessionCounts: Hashable, Sendable {
+    /// Files that were written anew under their name, and go on.
+    package internal(set) var continuedCount = 0
+    /// Bytes that are shipped again because a file became shorter than what was shipped of it.
+    package internal(set) var rereadByteCount = 0
+
+    package init() {}
+}
+
+/// Decides which file has a content after its name leads elsewhere: while both files exist their inodes decide, and
+/// after one of them is gone the bytes do.
+///
+/// A file continues one that is gone if it has the same head, every remembered batch end (``BatchEnds``), and whatever
+/// else of that can still be read. It then has the stream's id, position and number of the other, and the stem of its
+/// inode stays taken (``TakenStems``).
+///
+/// - SeeAlso: `Documentation/logs.md`.
+extension Tail {
+    /// What files that were replaced or became shorter came to, since the start.
+    package var successionCounts: SuccessionCounts { self.successions.counts }
+
+    /// How a file's bytes compare with the content of a file that is gone.
+    enum Agreement {
+        case whole
+        /// It is shorter, and has the same bytes as far as it goes.
+        case soFar
+        case differs
+    }
+
+    // MARK: Files that left their name
+
+    /// Notes that the file which was at a path is there no more, because another one is.
+    mutating func noteFormer(at path: String, source: Int, _ status: FileStatus) {
+        if let key = self.table.key(at: path) {
+            guard self.table[key].source == source else { return }
+            self.depart(key, from: path)
+            return
+        }
+        // Whether an inode is still that of the entry shows once the file is open.
+        guard let entry = self.former.entry(at: path), entry.identity != status.identity,
+            entry.identity.inode != status.identity.inode || entry.birth == 0
+        else { return }
+        self.restoreDeparted(entry, source: source)
+    }
+
+    /// Notes that a file which was opened now has the inode of one that was at its path, and is another one.
+    mutating func noteReplaced(by key: StreamKey) {
+        let file = self.table[key]
+        for entry in self.former.entries(of: file.identity.inode)
+        where entry.path == file.path && entry.state != .gone && !self.isSameFile(entry, file) {
+            self.restoreDeparted(entry, source: file.source)
+        }
+    }
+
+    private mutating func restoreDeparted(_ entry: RegistryEntry, source: Int) {
+        guard self.source(named: entry.source) == source, !self.former.isFrozen(entry) else { return }
+        var file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)
+        guard Self.mayBeContinued(file) else { return }
+        file.isUndecided = true
+        self.former.take(entry)
+        let key = self.table.insert(file)
+        if self.table.key(of: file.identity) == nil { self.table.indexIdentity(of: key) }
+        self.restoreInFleet(key, entry)
+        self.depart(key, from: entry.path)
+    }
+
+    /// Waits for a file that may be on its way to another name, or be continued by another file.
+    ///
+    /// - Returns: whether it waits.
+    @discardableResult
+    mutating func depart(_ key: StreamKey, from path: String) -> Bool {
+        guard Self.mayBeContinued(self.table[key]) else { return false }
+        self.successions.departures.note(key, from: path, self.looks.time.monotonic)
+        return self.successions.departures.contains(key)
+    }
+
+    /// Whether another file may continue this one: enough of it is acknowledged to tell.
+    private static func mayBeContinued(_ file: TailedFile) -> Bool {
+        guard !file.isSegment, file.isIdentified, file.reach != .gone else { return false }
+        switch file.phase {
+        case .following, .left: break
+        case .complete, .sealOffered, .sealed: return false
+        }
+        return max(file.acked, file.others.map(\.offset).max() ?? 0) >= BatchEnds.provingByteCount
+    }
+
+    /// Whether a file with this head is to wait, because it may have the content of one that left its name.
+    mutating func awaitsFormer(
+        _ key: StreamKey, _ descriptor: FileID, _ head: Fingerprint
+    ) throws(FileSystemError) -> Bool {
+        let departures = self.successions.departures
+        guard !departures.isEmpty,
+            let former = departures.former(of: key) ?? departures.departed(from: self.table[key].path),
+            former != key, self.table.contains(former), self.table[former].source == self.table[key].source,
+            self.table[former].fingerprint == head,
+            try self.agreement(of: descriptor, with: former) != .differs
+        else { return false }
+        self.successions.departures.wait(key, for: former)
+        return true
+    }
+
+    private func agreement(of descriptor: FileID, with former: StreamKey) throws(FileSystemError) -> Agreement {
+        let file = self.table[former]
+        let byteCount = try self.files.status(descriptor).byteCount
+        for end in file.ends.upTo(min(byteCount, file.cursor)) where try !self.holds(descriptor, end) {
+            return .differs
+        }
+        let held = (file.held.map { [$0] } ?? []) + file.others
+        guard byteCount >= max(file.cursor, held.map(\.offset).max() ?? 0) else { return .soFar }
+        for held in held {
+            guard let digest = held.digest, let id = self.streamID(of: file, incarnation: held.incarnation) else {
+                continue
+            }
+            guard try self.holds(descriptor, Anchor(end: held.offset, digest: digest), of: id) else {
+                return .differs
+            }
+        }
+        if let number = self.rememberedFleet.numbers[former], let sent = number.sent, sent.end <= file.cursor,
+            let id = self.streamID(of: file, incarnation: number.number),
+            try !self.holds(descriptor, sent, of: id)
+        {
+            return .differs
+        }
+        return try self.hasRest(of: former, descriptor, byteCount) ? .whole : .differs
+    }
+
+    /// Whether a file has what can still be read of another one beyond its position.
+    private func hasRest(
+        of former: StreamKey, _ descriptor: FileID, _ byteCount: Int
+    ) throws(FileSystemError) -> Bool {
+        guard let other = self.table[former].descriptor else { return true }
+        let end = try self.files.status(other).byteCount
+        var offset = self.table[former].cursor
+        guard end <= byteCount, end - offset <= Self.comparedByteCountMax else { return end <= offset }
+        var left = [UInt8](repeating: 0, count: 64 << 10)
+        var right = left
+        while offset < end {
+            let count = min(end - offset, left.count)
+            let filled = try self.files.readFully(other, at: offset, into: &left)
+            guard filled >= count, try self.files.readFully(descriptor, at: offset, into: &right) >= count,
+                left[..<count] == right[..<count]
+            else { return false }
+            offset += count
+        }
+        return true
+    }
+
+    /// Of a file with more unread bytes nothing is compared, and what follows it is another content.
+    private static var comparedByteCountMax: Int { 64 << 20 }
+
+    // MARK: What becomes of them
+
+    /// Decides about files that left their name, and about those that wait for them.
+    mutating func settleDepartures(_ now: TailTime) {
+        guard !self.successions.departures.isEmpty else { return }
+        for key in self.successions.departures.due(now.monotonic) where self.successions.departures.contains(key) {
+            self.settleDeparture(key, now)
+        }
+    }
+
+    private mutating func settleDeparture(_ key: StreamKey, _ now: TailTime) {
+        guard self.table.contains(key), Self.mayBeContinued(self.table[key]), !self.isAtPath(key, now) else {
+            if self.table.contains(key) { self.decided(key) }
+            return self.release(self.successions.departures.settle(key))
+        }
+        guard self.table.contains(key) else { return }
+        let name = self.table[key].path
+        var candidates = self.successions.departures.settle(key)
+        while !candidates.isEmpty {
+            let candidate = candidates.removeFirst()
+            guard self.table.contains(candidate), self.continueContent(of: key, in: candidate) else {
+                self.release([candidate])
+                continue
+            }
+            // One that has lost the name meanwhile is followed by the next one.
+            guard self.table[key].reach != .path, self.depart(key, from: name) else { break }
+            for next in candidates { self.successions.departures.wait(next, for: key) }
+            return
+        }
+        self.release(candidates)
+        if self.table[key].isUndecided, !self.successions.short.contains(key) { self.gone(key) }
+    }
+
+    /// Whether a file is at its path, or at another one by now.
+    private mutating func isAtPath(_ key: StreamKey, _ now: TailTime) -> Bool {
+        guard self.table[key].reach == .path, self.hasInode(key) else { return false }
+        if self.leads(self.table[key].path, to: self.table[key].identity) { return true }
+        var lost = [key]
+        self.settleLost(&lost, now)
+        return self.table.contains(key) && self.table[key].reach == .path
+            && self.leads(self.table[key].path, to: self.table[key].identity)
+    }
+
+    /// Whether no other file has a file's inode by now.
+    func hasInode(_ key: StreamKey) -> Bool {
+        self.table.key(of: self.table[key].identity).map { $0 == key } ?? true
+    }
+
+    /// Ends a file that is nowhere, and that nobody continues.
+    private mutating func gone(_ key: StreamKey) {
+        self.table[key].isUndecided = false
+        guard self.table[key].reach == .path else { return self.enqueue(key) }
+        if self.isDirectoryPresent(self.table[key]) {
+            self.vanished(key)
+        } else if self.table.key(at: self.table[key].path) == nil {
+            self.table.indexPath(of: key)
+        }
+    }
+
+    /// Takes up a file about which nothing is open any more.
+    mutating func decided(_ key: StreamKey) {
+        self.table[key].isUndecided = self.successions.short.contains(key)
+        self.enqueue(key)
+    }
+
+    /// Identifies files that waited in vain.
+    mutating func release(_ candidates: [StreamKey]) {
+        for key in candidates where self.table.contains(key) && !self.table[key].isIdentified {
+            self.identify(key, .growing)
+            if self.table.contains(key) { self.enqueue(key) }
+        }
+    }
+
+    /// Makes a file the one that has a content, if it has it.
+    ///
+    /// - Returns: whether it has.
+    private mutating func continueContent(of key: StreamKey, in other: StreamKey) -> Bool {
+        // Opening one file may close another.
+        guard case .opened(let descriptor) = self.open(other), self.table.contains(other),
+            Self.mayBeContinued(self.table[key])
+        else { return false }
+        do throws(FileSystemError) {
+            guard case .whole = try self.agreement(of: descriptor, with: key) else { return false }
+            self.table[other].byteCount = try self.files.status(descriptor).byteCount
+        } catch {
+            self.readFailed(other, error)
+            return false
+        }
+        self.takeStem(of: key)
+        self.closeDescriptor(key)
+        self.table.removeIdentity(of: key)
+        self.table.removePath(of: key)
+        let file = self.table[other]
+        if let index = self.openKeys.firstIndex(of: other) { self.openKeys[index] = key }
+        self.table[other].descriptor = nil
+        self.forget(other)
+        self.table[key].continues(in: file)
+        self.table.move(key, to: file.path)
+        if file.reach != .path { self.table.removePath(of: key) }
+        self.table.indexIdentity(of: key)
+        self.table[key].descriptor = descriptor
+        self.table[key].provenByteCount = file.byteCount
+        self.successions.short.forget(key)
+        self.successions.counts.continuedCount += 1
+        self.looks.fresh.note(key, self.looks.time.monotonic)
+        self.changes.insert(key)
+        self.notices.append(.continued(self.id(of: key), path: file.path, offset: self.table[key].cursor))
+        self.enqueue(key)
+        return true
+    }
+
+    // MARK: Stems
+
+    /// Keeps the stem of a content that leaves its inode from being given to a new file there.
+    private mutating func takeStem(of key: StreamKey) {
+        let file = self.table[key]
+        guard let head = file.fingerprint else { return }
+        let next = self.greatestNumber(of: key) + 1
+        self.successions.stems.set(TakenStems.Record(next: next, gone: nil), of: TakenStems.key(file.stem, head))
+    }
+
+    /// Notes that a content is gone whose stem is taken.
+    mutating func leaveStem(of file: TailedFile, number: Int) {
+        guard let head = file.fingerprint else { return }
+        let key = TakenStems.key(file.stem, head)
+        guard let record = self.successions.stems[key], record.gone == nil else { return }
+        self.successions.stems.set(
+            TakenStems.Record(next: max(record.next, number + 1), gone: self.looks.time.wall), of: key)
+    }
+
+    /// The first number that a new file may have with its stem, if another content has taken that.
+    func numberAfterTaken(_ key: StreamKey, _ head: Fingerprint) -> Int? {
+        let stem = self.table[key].stem
+        guard let record = self.successions.stems[TakenStems.key(stem, head)] else { return nil }
+        var next = record.next
+        for other in self.table.keys where other != key && self.table[other].fingerprint == head {
+            if self.table[other].stem == stem { next = max(next, self.greatestNumber(of: other) + 1) }
+        }
+        return next
+    }
+
+    /// The greatest number of a content, in the registry and at receivers.
+    func greatestNumber(of key: StreamKey) -> Int {
+        let file = self.table[key]
+        let known = max(file.incarnation, file.streamIncarnation, self.rememberedFleet.greatestNumber(of: key))
+        return file.others.reduce(known) { max($0, $1.incarnation) }
+    }
+}

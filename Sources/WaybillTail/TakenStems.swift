@@ -1,0 +1,84 @@
+internal import WaybillSystem
+
+/// Stems that left their inode with a content (``FileStem``): a new file there must not get the ids of that content.
+///
+/// Each is a record of the registry, until the content is gone and ``age`` is over.
+struct TakenStems {
+    /// Begins the records' keys, which no stream's id does.
+    static let keyPrefix: Character = "#"
+    /// How long a stem stays taken after its content is gone: receivers know the streams for so long.
+    static let age = Duration.seconds(7 * 86_400)
+    /// How many are kept; those whose content went first are dropped.
+    static let countMax = 65_536
+
+    struct Record: Hashable {
+        /// The first number that a new file may have with this stem and head.
+        var next: Int
+        /// When the content that took it was gone; `nil` while it is there.
+        var gone: WallTime?
+
+        var text: String { "v=1 next=\(self.next) gone=\(self.gone?.milliseconds ?? 0)" }
+
+        init(next: Int, gone: WallTime?) {
+            self.next = next
+            self.gone = gone
+        }
+
+        /// Parses one; `nil` for any other text.
+        init?(_ text: String) {
+            guard let fields = RegistryEntry.fields(of: text), fields["v"] == "1", let next = fields["next"]?.asCount,
+                let gone = fields["gone"]?.asCount
+            else { return nil }
+            self.init(next: next, gone: gone == 0 ? nil : WallTime(milliseconds: Int64(gone)))
+        }
+    }
+
+    private var records: [String: Record] = [:]
+    /// Keys whose line in the registry is out of date.
+    private(set) var changed: Set<String> = []
+
+    static func key(_ stem: FileStem, _ head: Fingerprint) -> String {
+        "\(self.keyPrefix)\(stem.text)-\(Hexadecimal.text(head.hash, digitCount: 16))"
+    }
+
+    subscript(key: String) -> Record? { self.records[key] }
+
+    /// All, in a fixed order.
+    var sorted: [(key: String, record: Record)] {
+        self.records.sorted { $0.key < $1.key }.map { (key: $0.key, record: $0.value) }
+    }
+
+    mutating func restore(_ record: Record, of key: String) { self.records[key] = record }
+
+    /// Takes a stem for a content, or says that this is gone.
+    mutating func set(_ record: Record, of key: String) {
+        guard self.records[key] != record else { return }
+        self.records[key] = record
+        self.changed.insert(key)
+        guard self.records.count > Self.countMax,
+            let oldest = self.records.min(by: { ($0.value.gone ?? .max, $0.key) < ($1.value.gone ?? .max, $1.key) })
+        else { return }
+        self.remove(oldest.key)
+    }
+
+    /// Gives free those whose content is gone for long enough.
+    mutating func expire(_ now: WallTime) {
+        for (key, record) in self.records {
+            guard let gone = record.gone,
+                now.milliseconds.saturatingSum(-gone.milliseconds) >= Self.age.nanoseconds / 1_000_000
+            else { continue }
+            self.remove(key)
+        }
+    }
+
+    private mutating func remove(_ key: String) {
+        self.records[key] = nil
+        self.changed.insert(key)
+    }
+
+    mutating func written() { self.changed.removeAll() }
+}
+
+extension WallTime {
+    fileprivate static var max: WallTime { WallTime(milliseconds: .max) }
+}

@@ -1,0 +1,93 @@
+import Testing
+import WaybillSystem
+
+@testable import WaybillTail
+
+/// What is remembered of contents: batch ends, departures, lengths, stems.
+struct ContentMemoryTests {
+    private static let second = Duration.seconds(1).nanoseconds
+
+    private static func time(_ seconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: seconds * self.second) }
+
+    @Test
+    func `batch ends ascend, are bounded, and keep fewer where a file rests`() throws {
+        var ends = BatchEnds()
+        for offset in 1...100 { ends.append(BatchEnds.End(offset: offset * 10, hash: UInt64(offset))) }
+        ends.append(BatchEnds.End(offset: 500, hash: 0))
+        #expect(ends.ends.count <= BatchEnds.countMax)
+        #expect(ends.ends.last?.offset == 1000)
+        #expect(ends.ends.map(\.offset) == ends.ends.map(\.offset).sorted())
+        #expect(ends.upTo(995).first?.offset == 990)
+        #expect(ends.kept.ends.count <= 8)
+        #expect(ends.kept.ends.suffix(4).map(\.offset) == [970, 980, 990, 1000])
+        #expect(BatchEnds(Substring(ends.text)) == ends.kept)
+        #expect(BatchEnds("10:00000000000000ff,10:00000000000000ff") == nil)
+        #expect(BatchEnds("10:ff") == nil)
+        #expect(BatchEnds("") == nil)
+    }
+
+    @Test
+    func `a departure ends after 2 s, with those that wait for it`() {
+        var departures = Departures()
+        let (old, new, next) = (
+            StreamKey(slot: 0, generation: 0), StreamKey(slot: 1, generation: 0), StreamKey(slot: 2, generation: 0)
+        )
+        departures.note(old, from: "/a", Self.time(10))
+        departures.note(old, from: "/b", Self.time(11))
+        #expect(departures.departed(from: "/a") == old)
+        #expect(departures.departed(from: "/b") == nil)
+        departures.wait(new, for: old)
+        departures.wait(next, for: old)
+        departures.wait(new, for: old)
+        #expect(departures.former(of: new) == old)
+        #expect(departures.due(Self.time(11)).isEmpty)
+        #expect(departures.due(Self.time(12)) == [old])
+        #expect(departures.forget(next).isEmpty)
+        #expect(departures.settle(old) == [new])
+        #expect(departures.former(of: new) == nil)
+        #expect(departures.isEmpty)
+        #expect(departures.departed(from: "/a") == nil)
+    }
+
+    @Test
+    func `a short file has 5 s, and its smallest length counts`() throws {
+        var short = ShortFiles()
+        let key = StreamKey(slot: 0, generation: 0)
+        short.note(key, byteCount: 30, Self.time(1))
+        short.note(key, byteCount: 20, Self.time(2))
+        short.note(key, byteCount: 40, Self.time(3))
+        #expect(short[key]?.byteCountMin == 20)
+        #expect(!short.isOver(key, Self.time(5)))
+        #expect(short.isOver(key, Self.time(6)))
+        short.forget(key)
+        #expect(short.isEmpty)
+        #expect(EarlierBytes("1:20") == EarlierBytes(receiver: 1, byteCount: 20))
+        for text in ["", "1", "0:1", "1:0", "1:2:3", "a:b"] { #expect(EarlierBytes(Substring(text)) == nil) }
+    }
+
+    @Test
+    func `a stem stays taken for 7 days after its content is gone`() {
+        var stems = TakenStems()
+        stems.set(TakenStems.Record(next: 1, gone: nil), of: "#a")
+        stems.set(TakenStems.Record(next: 2, gone: WallTime(milliseconds: 1_000)), of: "#b")
+        #expect(stems.changed == ["#a", "#b"])
+        stems.written()
+        stems.expire(WallTime(milliseconds: 1_000 + 7 * 86_400_000 - 1))
+        #expect(stems["#b"]?.next == 2)
+        stems.expire(WallTime(milliseconds: 1_000 + 7 * 86_400_000))
+        #expect(stems["#b"] == nil)
+        #expect(stems.changed == ["#b"])
+        #expect(stems["#a"]?.next == 1)
+        let record = TakenStems.Record(next: 3, gone: WallTime(milliseconds: 5))
+        #expect(TakenStems.Record(record.text) == record)
+        #expect(TakenStems.Record("v=2 next=1 gone=0") == nil)
+    }
+
+    @Test
+    func `a stem is what an id has between the agent's name and the head`() {
+        let stem = FileStem(device: 0xFE01, inode: 0x2A, birth: -1)
+        #expect(stem.text == "fe01-2a-ffffffffffffffff")
+        #expect(FileStem(stem.text) == stem)
+        for text in ["", "1-2", "1-2-3-4", "x-1-2"] { #expect(FileStem(text) == nil) }
+    }
+}

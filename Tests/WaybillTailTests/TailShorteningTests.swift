@@ -1,0 +1,110 @@
+import Testing
+import WaybillSystem
+import WaybillTestSupport
+
+@testable import WaybillTail
+
+/// Files that are shorter than what was read of them.
+struct TailShorteningTests {
+    let files = FaultyFiles()
+
+    private static func line(_ number: Int) -> String {
+        "{\"n\":\(number),\"fill\":\"\(String(repeating: "x", count: 40))\"}\n"
+    }
+
+    /// A file of 20 lines, shipped in 10 batches.
+    private func shipped(_ bench: TailBench<FaultyFiles>) -> String {
+        var text = ""
+        for number in stride(from: 0, to: 20, by: 2) {
+            text += Self.line(number) + Self.line(number + 1)
+            self.files.append("/log/a.log", Self.line(number) + Self.line(number + 1))
+            bench.run()
+        }
+        return text
+    }
+
+    private static func wait(_ bench: TailBench<FaultyFiles>, _ milliseconds: Int64) {
+        for _ in 0..<(milliseconds / 500) {
+            bench.advance(500)
+            bench.run()
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a file that is shorter for a moment goes on`(isRestarted: Bool) throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        try bench.checkpoint()
+        files.rewrite("/log/a.log", String(text.dropLast(20)))
+        if isRestarted { try bench.restart() }
+        Self.wait(bench, 2_500)
+        files.rewrite("/log/a.log", text + Self.line(20))
+        Self.wait(bench, 6_000)
+        #expect(bench.texts == [text + Self.line(20)])
+        #expect(bench.losses.isEmpty)
+        #expect(bench.withTail { $0.successionCounts.rereadByteCount } == 0)
+    }
+
+    @Test(arguments: ["agent", "restart", "fleet"])
+    func `a program that takes its last line back costs one batch at most`(place: String) throws {
+        let bench = try TailBench(files)
+        if place == "fleet" { bench.receiver.fleet = "7d2a40c5e9b1836f04d8fa6e21c97b53" }
+        let text = self.shipped(bench)
+        try bench.checkpoint()
+        files.rewrite("/log/a.log", String(text.dropLast(Self.line(19).utf8.count)))
+        bench.run()
+        files.append("/log/a.log", "other\n")
+        if place == "restart" { try bench.restart() }
+        Self.wait(bench, 6_000)
+        if place == "restart" {
+            try bench.checkpoint()
+            try bench.restart()
+            Self.wait(bench, 6_000)
+        }
+        #expect(bench.order.count == 2)
+        let second = try #require(bench.order.last)
+        let held = text.utf8.count - Self.line(18).utf8.count - Self.line(19).utf8.count
+        #expect(bench.skipped[second]?.count == 1)
+        #expect(bench.batches.filter { $0.id == second }.map(\.offset) == [held])
+        let sent = bench.batches.filter { $0.id == second }.flatMap(\.bytes)
+        #expect(String(decoding: sent, as: UTF8.self) == Self.line(18) + "other\n")
+        #expect(bench.losses.isEmpty)
+        #expect(bench.sealed == [bench.order[0]])
+    }
+
+    @Test
+    func `a file that was seen empty and begins alike is a new content`() throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        files.rewrite("/log/a.log", "")
+        bench.run()
+        files.rewrite("/log/a.log", text + "more\n")
+        Self.wait(bench, 6_000)
+        #expect(bench.texts == [text, text + "more\n"])
+        #expect(bench.losses.allSatisfy { $0.hasSuffix("+0") })
+    }
+
+    @Test
+    func `unread bytes of a file that was cut are the loss, and no others`() throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        files.append("/log/a.log", "unread 1\nunread 2\n")
+        bench.scan()
+        files.rewrite("/log/a.log", "")
+        files.append("/log/a.log", String(repeating: "another content\n", count: 200))
+        bench.run()
+        #expect(bench.losses == ["cut /log/a.log \(text.utf8.count)+18"])
+        Self.wait(bench, 6_000)
+        #expect(bench.texts.count == 2)
+    }
+
+    @Test
+    func `a shipped file that is cut and written again longer has lost nothing`() throws {
+        let bench = try TailBench(files)
+        _ = self.shipped(bench)
+        files.rewrite("/log/a.log", String(repeating: "another content\n", count: 20_000))
+        bench.run()
+        #expect(bench.losses.allSatisfy { $0.hasSuffix("+0") })
+        #expect(bench.withTail { $0.notices.loss.byteCount } == 0)
+    }
+}

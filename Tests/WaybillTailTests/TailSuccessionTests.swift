@@ -1,0 +1,230 @@
+import Testing
+import WaybillSystem
+import WaybillTestSupport
+
+@testable import WaybillTail
+
+/// Files that are written anew under their name.
+struct TailSuccessionTests {
+    let files = FaultyFiles()
+
+    /// Numbered lines, together more than what proves a content.
+    private static func lines(_ range: Range<Int>) -> String {
+        range.map { "{\"n\":\($0),\"fill\":\"\(String(repeating: "x", count: 40))\"}\n" }.joined()
+    }
+
+    /// Writes a file as rsync and editors do: beside its place, then renamed over it.
+    private static func replace(_ files: FaultyFiles, _ path: String, _ text: String) {
+        files.append("/log/.new", text)
+        files.move("/log/.new", path)
+    }
+
+    private static func run(_ bench: TailBench<FaultyFiles>, milliseconds: Int64 = 6_000) {
+        for _ in 0..<(milliseconds / 500) {
+            bench.run()
+            bench.advance(500)
+        }
+        bench.run()
+    }
+
+    @Test(arguments: [false, true], [true, false])
+    func `a file that is renamed over itself with more lines goes on`(isStopped: Bool, hasBirths: Bool) throws {
+        let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        for round in 1...5 {
+            if isStopped {
+                try bench.checkpoint()
+                bench.kill()
+            }
+            Self.replace(files, "/log/a.log", Self.lines(0..<(50 + round * 10)))
+            if isStopped { try bench.start() }
+            Self.run(bench)
+        }
+        #expect(bench.texts == [Self.lines(0..<100)])
+        #expect(bench.losses.isEmpty)
+        #expect(bench.withTail { $0.successionCounts.continuedCount } == (isStopped ? 1 : 5))
+        files.append("/log/a.log", Self.lines(100..<101))
+        bench.run()
+        #expect(bench.texts == [Self.lines(0..<101)])
+    }
+
+    @Test(arguments: [false, true])
+    func `a file that is deleted and made again goes on, in the same inode too`(hasBirths: Bool) throws {
+        let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        files.append("/log/b.log", "two\n")
+        bench.run()
+        let inode = files.inode(of: "/log/a.log")
+        files.remove("/log/a.log")
+        files.append("/log/a.log", Self.lines(0..<60))
+        #expect(files.inode(of: "/log/a.log") == inode)
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<60), "two\n"])
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test
+    func `an editor that keeps a backup for a moment changes nothing`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        files.move("/log/a.log", "/log/a.log~")
+        bench.run()
+        files.append("/log/a.log", Self.lines(0..<20))
+        bench.run()
+        files.append("/log/a.log", Self.lines(20..<51))
+        bench.run()
+        files.remove("/log/a.log~")
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<51)])
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test
+    func `while both files exist, the inode decides`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        files.move("/log/a.log", "/log/a.log.1")
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        files.append("/log/a.log", "new\n")
+        files.append("/log/a.log.1", "old\n")
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<50) + "old\n", Self.lines(0..<50) + "new\n"])
+    }
+
+    @Test(arguments: ["head", "middle", "end", "shorter"])
+    func `a file with other bytes is another content`(place: String) throws {
+        let bench = try TailBench(files)
+        for start in stride(from: 0, to: 60, by: 10) {
+            files.append("/log/a.log", Self.lines(start..<(start + 10)))
+            bench.run()
+        }
+        var text = Self.lines(0..<70)
+        switch place {
+        case "head": text = text.replacing("\"n\":0,", with: "\"n\":7,", maxReplacements: 1)
+        case "middle": text = text.replacing("\"n\":39,", with: "\"n\":77,")
+        case "end": text = text.replacing("\"n\":59,", with: "\"n\":77,")
+        default: text = Self.lines(0..<59)
+        }
+        Self.replace(files, "/log/a.log", text)
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<60), text])
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test
+    func `fewer than 512 bytes prove nothing`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\ntwo\n")
+        Self.run(bench)
+        Self.replace(files, "/log/a.log", "one\ntwo\nthree\n")
+        Self.run(bench)
+        #expect(bench.texts == ["one\ntwo\n", "one\ntwo\nthree\n"])
+    }
+
+    @Test
+    func `unread lines of the file before are shipped, in its place or in the new file`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        files.append("/log/a.log", Self.lines(50..<60))
+        bench.scan()
+        Self.replace(files, "/log/a.log", Self.lines(0..<70))
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<70)])
+        files.append("/log/a.log", Self.lines(70..<80))
+        bench.scan()
+        // A program goes on in the old file, which the new one was copied from.
+        Self.replace(files, "/log/a.log", Self.lines(0..<75))
+        Self.run(bench, milliseconds: 20_000)
+        #expect(bench.texts == [Self.lines(0..<80), Self.lines(0..<75)])
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test
+    func `files that follow one another quickly go on one after the other`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        for count in [60, 70, 80] {
+            Self.replace(files, "/log/a.log", Self.lines(0..<count))
+            bench.scan()
+            bench.advance(700)
+        }
+        Self.run(bench, milliseconds: 12_000)
+        #expect(bench.texts == [Self.lines(0..<80)])
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `another device number without births changes nothing`(hasBirths: Bool) throws {
+        let disk = MemoryDisk(hasBirths: hasBirths)
+        let files = FaultyFiles(disk)
+        let bench = try TailBench(files)
+        for name in ["a", "b"] { files.append("/log/\(name).log", Self.lines(0..<50) + name + "\n") }
+        Self.run(bench)
+        try bench.checkpoint()
+        for round in 0..<3 {
+            bench.kill()
+            disk.renumberDevice()
+            for name in ["a", "b"] { files.append("/log/\(name).log", "\(round)\n") }
+            try bench.start()
+            Self.run(bench)
+            try bench.checkpoint()
+        }
+        #expect(bench.texts == ["a", "b"].map { Self.lines(0..<50) + $0 + "\n0\n1\n2\n" })
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `a new file in the inode that a content left gets ids of its own`(isForgotten: Bool) throws {
+        let files = FaultyFiles(MemoryDisk(hasBirths: false))
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        files.append("/log/a.log", Self.lines(0..<50))
+        let inode = files.inode(of: "/log/a.log")
+        Self.run(bench)
+        Self.replace(files, "/log/a.log", Self.lines(0..<60))
+        Self.run(bench)
+        if isForgotten {
+            files.remove("/log/a.log")
+            bench.settle()
+            #expect(bench.sealed == [bench.order[0]])
+        }
+        try bench.checkpoint()
+        try bench.restart()
+        files.append("/log/b.log", Self.lines(0..<1) + "other\n")
+        if !isForgotten { #expect(files.inode(of: "/log/b.log") == inode) }
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<60), Self.lines(0..<1) + "other\n"])
+        #expect(Set(bench.order).count == 2)
+    }
+
+    @Test
+    func `a content that went on in another file and is cut there begins anew`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        Self.replace(files, "/log/a.log", Self.lines(0..<60))
+        Self.run(bench)
+        files.rewrite("/log/a.log", "")
+        bench.run()
+        files.append("/log/a.log", Self.lines(0..<2))
+        bench.run()
+        try bench.checkpoint()
+        try bench.restart()
+        files.append("/log/a.log", Self.lines(2..<3))
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<60), Self.lines(0..<3)])
+        #expect(bench.losses.allSatisfy { $0.hasSuffix("+0") })
+    }
+}
