@@ -267,8 +267,7 @@ extension Tail {
         // What was seen beyond may be of the new content.
         self.table[key].byteCount = self.table[key].provenByteCount
         self.table[key].isUndecided = false
-        self.successions.short.forget(key)
-        self.release(self.successions.departures.forget(key))
+        self.successions.forget(key)
         self.beginIncarnation(replacing: key, earlier)
     }
 

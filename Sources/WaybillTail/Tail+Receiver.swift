@@ -423,14 +423,12 @@ extension Tail {
         let file = self.table[key]
         self.leaveStem(of: file, number: self.greatestNumber(of: key))
         self.rememberedFleet.forget(key)
-        self.successions.short.forget(key)
-        let waiting = self.successions.departures.forget(key)
+        self.successions.forget(key)
         self.unregister(file)
         if file.reach == .gone, let id = self.registryKey(of: file) { self.former.removeGone(id.description) }
         if case .segment(let id) = file.origin, self.bySegment[id] == key { self.bySegment[id] = nil }
         self.changes.remove(key)
         self.table.remove(key)
         self.releasePredecessors(of: file.identity)
-        self.release(waiting)
     }
 }

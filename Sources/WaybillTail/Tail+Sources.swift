@@ -102,9 +102,7 @@ extension Tail {
         }
         self.changes.remove(key)
         self.rememberedFleet.forget(key)
-        self.successions.short.forget(key)
-        let waiting = self.successions.departures.forget(key)
+        self.successions.forget(key)
         self.table.remove(key)
-        self.release(waiting)
     }
 }

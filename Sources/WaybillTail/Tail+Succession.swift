@@ -7,9 +7,22 @@ struct Successions {
     var short = ShortFiles()
     var stems = TakenStems()
     var counts = SuccessionCounts()
+    /// Files that waited for one that was forgotten.
+    private var released: [StreamKey] = []
 
-    /// Whether something is decided at a time to come.
-    var isWaiting: Bool { !self.departures.isEmpty || !self.short.isEmpty }
+    /// Whether something is decided at a look to come.
+    var isWaiting: Bool { !self.departures.isEmpty || !self.short.isEmpty || !self.released.isEmpty }
+
+    /// Nothing is decided about a file any more; what waits for it is identified at the next look.
+    mutating func forget(_ file: StreamKey) {
+        self.short.forget(file)
+        self.released += self.departures.forget(file)
+    }
+
+    mutating func takeReleased() -> [StreamKey] {
+        defer { self.released = [] }
+        return self.released
+    }
 }
 
 /// How often contents went on in another file, and what was read again, since the start.
@@ -167,6 +180,7 @@ extension Tail {
 
     /// Decides about files that left their name, and about those that wait for them.
     mutating func settleDepartures(_ now: TailTime) {
+        self.release(self.successions.takeReleased())
         guard !self.successions.departures.isEmpty else { return }
         for key in self.successions.departures.due(now.monotonic) where self.successions.departures.contains(key) {
             self.settleDeparture(key, now)
@@ -229,7 +243,7 @@ extension Tail {
     }
 
     /// Identifies files that waited in vain.
-    mutating func release(_ candidates: [StreamKey]) {
+    private mutating func release(_ candidates: [StreamKey]) {
         for key in candidates where self.table.contains(key) && !self.table[key].isIdentified {
             self.identify(key, .growing)
             if self.table.contains(key) { self.enqueue(key) }
