@@ -129,9 +129,9 @@ extension NoticeText {
             remedy: "Raise the limit (systemd: LimitNOFILE), or lower limits.open_files."),
         .fileUnreadable: NoticeText(
             "A file or folder cannot be read", of: ["path"],
-            cause: "Permissions or the disk refuse it. `cause` says which.",
+            cause: "Permissions or the disk refuse it, or its name is not UTF-8. `cause` says which.",
             effect: "What is in it is not shipped. The agent tries again.",
-            remedy: "Let the agent's user read it, or check the disk."),
+            remedy: "Let the agent's user read it, check the disk, or give it another name."),
         .fileRefused: NoticeText(
             "A file is not followed", of: ["path"],
             cause: "The file is compressed, or another user may have put it there. `reason` says which.",

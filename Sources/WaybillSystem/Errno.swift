@@ -20,6 +20,8 @@ package enum Errno {
     package static let stopped = ECANCELED
     /// A file was read, and its content cannot be used.
     package static let damaged = EBADMSG
+    /// Bytes that are no text.
+    package static let notText = EILSEQ
 
     /// The system's text for a number.
     package static func message(_ errno: Int32) -> String {
@@ -42,6 +44,7 @@ extension FileSystemError {
         case inUse = "in-use"
         case link
         case damaged
+        case name = "bad-name"
         case system
 
         package init(errno: Int32) {
@@ -59,6 +62,7 @@ extension FileSystemError {
                 case EBUSY: .inUse
                 case ELOOP: .link
                 case EBADMSG: .damaged
+                case EILSEQ: .name
                 default: .system
                 }
         }
@@ -82,6 +86,7 @@ extension FileSystemError {
         case .exists: "remove it or choose another path"
         case .inUse: "stop the other process that uses it, or choose another path"
         case .link: "remove the symbolic link; put a folder or a mount in its place"
+        case .name: "give it a name in UTF-8, or let `exclude` leave it out"
         case .damaged: "restore it from a backup, and check the disk"
         case .system: "see errno \(self.errno)"
         }
@@ -91,7 +96,8 @@ extension FileSystemError {
     package var isTransient: Bool {
         switch self.code {
         case .diskFull, .diskError, .tooManyFiles, .system: true
-        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse, .link, .damaged:
+        case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse, .link, .damaged,
+            .name:
             false
         }
     }

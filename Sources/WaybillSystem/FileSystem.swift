@@ -169,6 +169,14 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
+    /// Why there is nothing at a path whose name was listed; `nil` if it is only gone.
+    ///
+    /// Bytes of a name that are not UTF-8 are read as U+FFFD, under which there is no file.
+    package init?(absent path: String) {
+        guard path.unicodeScalars.contains("\u{FFFD}") else { return nil }
+        self.init("open", path: path, errno: Errno.notText, detail: "its name is not UTF-8")
+    }
+
     /// The kind of failure.
     package var code: Code {
         Code(errno: self.errno)

@@ -114,6 +114,7 @@ private struct GlobWalk<Files: FileSystem> {
         let path = folder.path.isEmpty ? "." : folder.path
         let kind = try self.files.status(at: path)?.kind
         if kind == nil || kind == .directory { enter(path) }
+        if kind == nil, let error = FileSystemError(absent: path) { throw error }
         guard kind == .directory else { return [] }
         expansion.directories.append(path)
         return try self.files.list(path)
@@ -165,6 +166,9 @@ private struct GlobWalk<Files: FileSystem> {
                     if self.links != .followed, try self.files.status(at: path)?.kind == .directory {
                         expansion.links.append(path)
                     }
+                case nil:
+                    guard let error = FileSystemError(absent: path) else { return }
+                    throw error
                 default: return
                 }
             } catch {

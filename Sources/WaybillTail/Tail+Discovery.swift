@@ -33,7 +33,10 @@ extension Tail {
     mutating func observe(_ path: String, source: Int, _ now: TailTime) {
         let status: FileStatus
         do throws(FileSystemError) {
-            guard let found = try self.status(at: path, source: source) else { return }
+            guard let found = try self.status(at: path, source: source) else {
+                guard let error = FileSystemError(absent: path) else { return }
+                throw error
+            }
             status = found
         } catch {
             self.notices.complain(path, .unreadable(path: path, error))

@@ -159,6 +159,23 @@ class NameTests(ProgramTest):
         self.start()
         self.finish()
 
+    def test_names_that_are_not_utf_8(self):
+        """Such logs are named and counted as what cannot be read; the others arrive, also by a link with a good name."""
+        folder = os.fsencode(self.folder)
+        for name in (b"caf\xe9.json", b"\xff\xfe.json", b"pod-\xe9/web.json", b"\xed\xa0\x80.json"):
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(b"".join(self.maker.foreign(20)))
+        self.write("a\nb.json", 20)
+        self.write("café \u202e.json", 20)
+        os.symlink(b"caf\xe9.json", os.path.join(folder, b"link.json"))
+        self.expect_again("link.json")
+        self.start("*.json", "*/*.json", more=("--follow-links",))
+        self.write("web.json", 50)
+        self.finish()
+        self.assertEqual(self.summary()["unreadable_files"], 4)
+        self.assertIn("UTF-8", self.agent.log())
+
 
 if __name__ == "__main__":
     unittest.main()
