@@ -8,7 +8,7 @@ extension Pump where Hints: ~Copyable {
     /// Whether a round has scanned and found nothing to send: it ends without a connection.
     var needsNoReceiver: Bool {
         guard case .round = self.configuration.mode, self.generation == 0 else { return false }
-        return !self.tail.needsReceiver
+        return !self.tail.needsReceiver && !self.tail.isDeciding(self.clock.monotonicTime())
     }
 
     mutating func connectIfDue() {

@@ -51,7 +51,9 @@ extension Pump where Hints: ~Copyable {
     ///
     /// Called by runs that end on their own: it requests one more scan.
     mutating func isSettled(_ now: MonotonicTime) -> Bool {
-        guard self.phase == .ready, self.isAnswered, self.retries.isEmpty, !self.streams.hasWaiting else {
+        // A run that is told to stop does not wait for what is decided in seconds.
+        let isDeciding = self.stopDeadline == nil && self.tail.isDeciding(now)
+        guard self.phase == .ready, self.isAnswered, self.retries.isEmpty, !self.streams.hasWaiting, !isDeciding else {
             self.awaitingStorageSince = nil
             return false
         }

@@ -6,6 +6,8 @@ internal import WaybillSystem
 struct ShortFiles {
     /// How long a file may be shorter.
     static let patience = Duration.seconds(5)
+    /// In which time a look decides after that, unless the file cannot be read.
+    private static let lookPatience = Duration.seconds(3)
 
     struct Short {
         let since: MonotonicTime
@@ -29,6 +31,11 @@ struct ShortFiles {
     /// Whether a file had its time to grow back.
     func isOver(_ file: StreamKey, _ now: MonotonicTime) -> Bool {
         self.files[file].map { now - $0.since >= Self.patience } ?? false
+    }
+
+    /// Whether there is a file about which a look to come decides.
+    func isAnyPending(_ now: MonotonicTime) -> Bool {
+        self.files.values.contains { now - $0.since < Self.patience + Self.lookPatience }
     }
 
     mutating func forget(_ file: StreamKey) { self.files[file] = nil }

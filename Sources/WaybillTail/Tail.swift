@@ -184,6 +184,11 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         }
     }
 
+    /// Whether looks of the next seconds show which file has a content, and so what is left to ship.
+    package func isDeciding(_ now: MonotonicTime) -> Bool {
+        !self.successions.departures.isEmpty || self.successions.short.isAnyPending(now)
+    }
+
     /// The directories in which new files can appear, as of the last look.
     package var watchDirectories: [String] { self.looks.folders.map(\.text).sorted() }
 
