@@ -203,6 +203,8 @@ package struct AgentSummary: Hashable, Sendable {
     package var heldByteCount = 0
     /// Bytes that were seen, but truncated or deleted before they could be shipped.
     package var lostByteCount = 0
+    /// Files that were not found again at a start, and may have had more lines.
+    package var unseenEndCount = 0
     /// Bytes shipped again, and files that go on, after they were replaced or became shorter.
     package var successions = SuccessionCounts()
     /// Receivers that were met for the first time, and those that came back older.

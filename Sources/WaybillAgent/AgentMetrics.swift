@@ -206,6 +206,9 @@ extension AgentStanding {
             "waybill_agent_lost_bytes_total", .counter, "Bytes that were seen, but truncated or deleted unread.",
             self.summary.lostByteCount)
         page.add(
+            "waybill_agent_unseen_ends_total", .counter,
+            "Files that were not found again at a start, and may have had more lines.", self.summary.unseenEndCount)
+        page.add(
             "waybill_agent_reread_bytes_total", .counter,
             "Bytes shipped again because a file became shorter than what was shipped of it.",
             self.summary.successions.rereadByteCount)

@@ -23,6 +23,15 @@ extension AgentTelemetry {
             metadata: metadata.merging(["lost_bytes_total": .number(loss.byteCount)]) { $1 })
     }
 
+    func endsUnseen(_ folders: [String], _ first: String, _ count: Int) {
+        self.logger.warning(
+            .endUnseen,
+            "files are not where they were when the agent stopped, and may have had more lines; look where they went",
+            metadata: [
+                "path": "\(first)", "files": .number(count), "searched": "\(folders.joined(separator: ", "))",
+            ])
+    }
+
     /// A content that goes on, or whose first bytes do.
     func succeeded(_ notice: TailNotice) {
         switch notice {

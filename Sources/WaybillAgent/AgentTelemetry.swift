@@ -359,6 +359,7 @@ package struct AgentTelemetry: Sendable {
         case .cut(let id, let path, let offset, let lostByteCount):
             self.cut(Self.loss(id, path, offset, lostByteCount), lostByteCount)
         case .continued, .regrown, .shortened: self.succeeded(notice)
+        case .unseenEnds(let folders, let first, let count): self.endsUnseen(folders, first, count)
         case .receiverDiffers(let id, let path, let offset, let byteCount):
             self.logger.notice(
                 "the receiver holds other bytes under this id than the file has; the file gets the next id",

@@ -82,6 +82,7 @@ extension Pump where Hints: ~Copyable {
         standing.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
         standing.summary.lostByteCount = self.tail.notices.loss.byteCount
         standing.summary.successions = self.tail.successionCounts
+        standing.summary.unseenEndCount = self.tail.notices.unseenEndCount
         standing.isConnected = self.phase == .ready
         standing.isStalled = self.isStalled
         standing.isFleetDoubted = self.isFleetDoubted
@@ -114,6 +115,7 @@ extension Pump where Hints: ~Copyable {
         self.link?.close()
         self.summary.lostByteCount = self.tail.notices.loss.byteCount
         self.summary.successions = self.tail.successionCounts
+        self.summary.unseenEndCount = self.tail.notices.unseenEndCount
         self.summary.unreadableFileCount = self.tail.notices.unreadable.count
         self.summary.refusedFileCount = self.tail.notices.refusals.values.reduce(0, +)
         self.summary.disputedStreamCount = self.disputes.count

@@ -125,6 +125,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case segmentAwaits = 2221
     case fewDescriptors = 2222
     case fileShorter = 2223
+    case endUnseen = 2224
 
     // Deliveries.
     case deliveryRefused = 3001

@@ -164,6 +164,13 @@ extension NoticeText {
             effect:
                 "Nothing of it is lost. If the same bytes are back within 5 s, it goes on. Otherwise what it has from the last batch on that is unchanged is shipped, `reread_bytes` of it a second time.",
             remedy: "Let programs only append to logs; on a network mount nothing is to be done."),
+        .endUnseen: NoticeText(
+            "Files may have had more lines", of: [],
+            cause:
+                "While no agent ran, `files` files were moved out of the folders in `searched`, or deleted. What was seen of them is shipped, or told as lost.",
+            effect: "Lines that were written after the agent stopped are not shipped, if there are any.",
+            remedy:
+                "Look where your rotation moves files (olddir, another release's folder). Add that folder to the patterns: the file is then continued where it was read to."),
         .fileGone: NoticeText(
             "A file is gone", of: [],
             cause: "A file was deleted before it had been shipped to its end.",

@@ -128,6 +128,8 @@ package protocol FileSystem: Sendable {
     func status(_ file: FileID) throws(FileSystemError) -> FileStatus
     /// Follows symbolic links; `nil` when nothing exists at the path.
     func status(at path: String) throws(FileSystemError) -> FileStatus?
+    /// The path without links that leads to the same place; `nil` when nothing exists at the path.
+    func realPath(of path: String) throws(FileSystemError) -> String?
     /// Describes a link itself; `nil` when nothing exists at the path.
     func status(ofEntry path: String) throws(FileSystemError) -> FileStatus?
     /// Sets the permission bits of a file or folder (``FileStatus/permissions``).
@@ -151,6 +153,13 @@ package protocol FileSystem: Sendable {
     func status(of name: String, in folder: FileID) throws(FileSystemError) -> FileStatus?
     func rename(_ name: String, to newName: String, in folder: FileID) throws(FileSystemError)
     func unlink(_ name: String, in folder: FileID) throws(FileSystemError)
+}
+
+extension FileSystem {
+    /// Of a file system without links.
+    package func realPath(of path: String) throws(FileSystemError) -> String? {
+        try self.status(at: path) == nil ? nil : path
+    }
 }
 
 /// A failed file call: the operation, the path and the cause.

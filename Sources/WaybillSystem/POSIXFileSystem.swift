@@ -190,6 +190,15 @@ package struct POSIXFileSystem: FileSystem {
         try self.status(at: path, flags: 0)
     }
 
+    package func realPath(of path: String) throws(FileSystemError) -> String? {
+        guard let found = realpath(path, nil) else {
+            guard errno != ENOENT, errno != ENOTDIR else { return nil }
+            throw FileSystemError("realPath", path: path, errno: errno)
+        }
+        defer { free(found) }
+        return String(cString: found)
+    }
+
     package func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? {
         try self.status(at: path, flags: AT_SYMLINK_NOFOLLOW)
     }

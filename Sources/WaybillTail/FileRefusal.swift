@@ -42,7 +42,7 @@ package enum FileRefusal: String, Hashable, Sendable, CaseIterable {
     }
 
     /// Whether a file belongs to its folder's owner, or to the group that shares the folder.
-    private static func isOwn(_ file: FileStatus, _ folder: FileStatus) -> Bool {
+    static func isOwn(_ file: FileStatus, _ folder: FileStatus) -> Bool {
         let isShared =
             folder.permissions & 0o2000 != 0 && file.group == folder.group && file.permissions & 0o040 != 0
         return file.owner == folder.owner || isShared

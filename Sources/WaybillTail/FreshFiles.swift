@@ -40,6 +40,8 @@ struct Looks {
     /// The folders in which new files can appear.
     var folders: Set<PathKey> = []
     var fresh = FreshFiles()
+    /// The folder whose real path was asked for last in this look.
+    var realFolder: (path: String, real: String?)?
     /// Links to files that were looked at, until they are taken.
     var links: [String] = []
 }

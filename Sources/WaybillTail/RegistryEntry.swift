@@ -58,6 +58,8 @@ struct RegistryEntry: Hashable {
     /// What is still to be reported about a stream that is gone.
     var ending: TailedFile.Ending
     var path: String
+    /// The path without links; `nil` if it is the same.
+    var real: String?
 
     init(_ file: TailedFile, source: String) {
         self.kind = file.isSegment ? .segment : .foreign
@@ -82,6 +84,7 @@ struct RegistryEntry: Hashable {
         self.pastHeads = file.pastHeads
         self.ending = file.ending
         self.path = file.path
+        self.real = file.real?.path
     }
 
     /// The greatest number of its content, in the registry and at receivers.
@@ -114,6 +117,7 @@ struct RegistryEntry: Hashable {
             let heads = self.pastHeads.map { "\(Hexadecimal.text($0.hash, digitCount: 16)):\($0.nextIncarnation)" }
             text += " past=\(heads.joined(separator: ","))"
         }
+        if let real { text += " real=\(PercentText.encode(real))" }
         return text + " path=\(PercentText.encode(self.path))"
     }
 
@@ -151,6 +155,8 @@ struct RegistryEntry: Hashable {
         guard let stem = fields["stem"].map({ FileStem($0) }) ?? own,
             let ends = fields["ends"].map({ BatchEnds($0) }) ?? BatchEnds()
         else { return nil }
+        self.real = fields["real"].flatMap { PercentText.decode($0) }
+        guard (self.real == nil) == (fields["real"] == nil), self.real != "" else { return nil }
         self.earlier = fields["earlier"].flatMap { EarlierBytes($0) }
         guard (self.earlier == nil) == (fields["earlier"] == nil) else { return nil }
         self.ends = ends

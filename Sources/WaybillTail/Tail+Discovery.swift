@@ -263,12 +263,15 @@ extension Tail {
 
     /// Handles files no longer at their path: renamed, deleted, or on an unmounted file system.
     mutating func settleLost(_ lost: inout [StreamKey], _ now: TailTime) {
-        var listings: [PathKey: [FileIdentity: String]] = [:]
+        var search = FileSearch()
         for key in lost where self.table.contains(key) && self.table[key].reach == .path {
             let file = self.table[key]
             guard !self.hasInode(key) || !self.leads(file.path, to: file.identity) else { continue }
-            if !file.isSegment, self.hasInode(key), let path = self.findRenamed(file, &listings) {
+            if !file.isSegment, self.hasInode(key),
+                let path = self.findRenamed(file, self.rememberedFleet.numbers[key], &search)
+            {
                 self.move(key, to: path)
+                self.table[key].real = nil
                 self.decided(key)
                 if self.source(of: path) == nil { self.left(key, now) }
                 continue
@@ -313,50 +316,6 @@ extension Tail {
         guard !self.table[key].isSegment, self.table[key].phase != .sealOffered else { return }
         self.table[key].phase = .left(since: now.monotonic)
         self.changes.insert(key)
-    }
-
-    /// Searches for a file in the directory of its old path.
-    func findRenamed(_ file: TailedFile, _ listings: inout [PathKey: [FileIdentity: String]]) -> String? {
-        let directory = Path.parent(of: file.path)
-        let key = PathKey(directory)
-        if let listing = listings[key] { return listing[file.identity] }
-        var listing: [FileIdentity: String] = [:]
-        do throws(FileSystemError) {
-            guard try self.files.status(at: directory) != nil else { return nil }
-            for name in try self.files.list(directory) {
-                let path = file.path.utf8.contains(UInt8(ascii: "/")) ? Path.join(directory, name) : name
-                if let status = try self.status(at: path, source: file.source), status.kind == .regular {
-                    listing[status.identity] = path
-                }
-            }
-        } catch {
-            // Files listed so far still count; a file that is not found keeps its descriptor or waits.
-            listings[key] = listing
-            return listing[file.identity]
-        }
-        listings[key] = listing
-        return listing[file.identity]
-    }
-
-    /// Whether the directory of a missing file can be checked and is on the file's device: then the file is gone.
-    ///
-    /// A directory that cannot be read, or is on another device because nothing is mounted there now, proves nothing.
-    /// If directories were deleted with the file, the nearest existing one is checked.
-    func isDirectoryPresent(_ file: TailedFile) -> Bool {
-        var directory = Path.parent(of: file.path)
-        do throws(FileSystemError) {
-            while true {
-                if let status = try self.files.status(at: directory) {
-                    guard status.identity.device == file.identity.device else { return false }
-                    if directory == Path.parent(of: file.path) { _ = try self.files.list(directory) }
-                    return true
-                }
-                guard directory != "/", directory != "." else { return false }
-                directory = Path.parent(of: directory)
-            }
-        } catch {
-            return false
-        }
     }
 
     /// Retries files that could not be opened or read.

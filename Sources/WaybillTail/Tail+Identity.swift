@@ -79,6 +79,7 @@ extension Tail {
         }
         self.noteFormer(at: path, source: source, status)
         let key = self.insert(file)
+        self.noteRealPath(of: key)
         if status.byteCount > 0 || !entries.isEmpty { self.identify(key, .growing) }
     }
 
@@ -191,8 +192,8 @@ extension Tail {
                 continue
             }
             next = max(next, entry.greatestIncarnation + 1)
-            if entry.state != .gone, !self.former.isFrozen(entry), entry.greatestIncarnation >= (own?.greatestIncarnation ?? 0),
-                !outdated.contains(entry)
+            if entry.state != .gone, !self.former.isFrozen(entry),
+                entry.greatestIncarnation >= (own?.greatestIncarnation ?? 0), !outdated.contains(entry)
             {
                 own = entry
             } else {

@@ -8,6 +8,7 @@ extension Tail {
     mutating func beginLook(_ now: TailTime) {
         self.scanCount &+= 1
         self.looks.time = now
+        self.looks.realFolder = nil
     }
 
     /// Whether files were written to within the last minutes.

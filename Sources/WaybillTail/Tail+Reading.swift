@@ -241,7 +241,7 @@ extension Tail {
         return StreamProof(of: id, at: StreamOffset(UInt64(anchor.end)), tail: tail).digest == anchor.digest
     }
 
-    private func fingerprint(
+    func fingerprint(
         of descriptor: FileID, at offset: Int, byteCount: Int
     ) throws(FileSystemError) -> Fingerprint {
         let bytes = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<byteCount])

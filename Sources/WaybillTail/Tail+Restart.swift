@@ -9,10 +9,10 @@ extension Tail {
     /// from the configuration and may return.
     mutating func adoptRemembered(_ now: TailTime) {
         guard !self.former.isEmpty else { return }
-        var listings: [PathKey: [FileIdentity: String]] = [:]
+        var search = FileSearch()
         for inode in self.former.inodes {
             for entry in self.former.entries(of: inode) where self.source(named: entry.source) != nil {
-                self.adopt(entry, &listings, now)
+                self.adopt(entry, &search, now)
             }
         }
         for (id, entry) in self.former.segments.sorted(by: { $0.key < $1.key }) {
@@ -27,7 +27,7 @@ extension Tail {
     }
 
     private mutating func adopt(
-        _ entry: RegistryEntry, _ listings: inout [PathKey: [FileIdentity: String]], _ now: TailTime
+        _ entry: RegistryEntry, _ search: inout FileSearch, _ now: TailTime
     ) {
         guard entry.state != .gone else {
             self.freeze(entry, .told)
@@ -43,11 +43,13 @@ extension Tail {
         let isAtPath = self.leads(entry.path, to: entry.identity)
         if isAtPath, entry.state == .open { return }
         if !isAtPath {
-            guard let path = self.findRenamed(file, &listings) else {
-                if self.isDirectoryPresent(file) { self.freeze(entry, .unseen) }
-                return
+            guard let path = self.findRenamed(file, entry.number, &search) else {
+                guard self.isDirectoryPresent(file) else { return }
+                if entry.state == .open, !self.former.isFrozen(entry) { self.noteUnseenEnd(of: file) }
+                return self.freeze(entry, .unseen)
             }
             file.place = FilePlace(path)
+            file.real = nil
         }
         file.phase = .left(since: now.monotonic)
         file.scanSeen = self.scanCount
@@ -126,6 +128,7 @@ extension TailedFile {
         self.disputes = entry.disputes
         self.ends = entry.ends
         self.earlier = entry.earlier
+        self.real = entry.real.map { FilePlace($0) }
         self.registration = .found
         self.rest()
     }

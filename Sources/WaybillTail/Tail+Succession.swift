@@ -7,6 +7,8 @@ struct Successions {
     var short = ShortFiles()
     var stems = TakenStems()
     var counts = SuccessionCounts()
+    /// Files that were missing at the start, as far as they are missing still.
+    var foundMissing: Set<StreamKey> = []
     /// Files that waited for one that was forgotten.
     private var released: [StreamKey] = []
 
@@ -16,6 +18,7 @@ struct Successions {
     /// Nothing is decided about a file any more; what waits for it is identified at the next look.
     mutating func forget(_ file: StreamKey) {
         self.short.forget(file)
+        self.foundMissing.remove(file)
         self.released += self.departures.forget(file)
     }
 
@@ -87,6 +90,7 @@ extension Tail {
         file.isUndecided = true
         self.former.take(entry)
         let key = self.table.insert(file)
+        self.successions.foundMissing.insert(key)
         if self.table.key(of: file.identity) == nil { self.table.indexIdentity(of: key) }
         self.restoreInFleet(key, entry)
         self.depart(key, from: entry.path)
@@ -128,7 +132,16 @@ extension Tail {
     }
 
     private func agreement(of descriptor: FileID, with former: StreamKey) throws(FileSystemError) -> Agreement {
-        let file = self.table[former]
+        let agreement = try self.agreement(
+            of: descriptor, with: self.table[former], self.rememberedFleet.numbers[former])
+        guard agreement == .whole else { return agreement }
+        return try self.hasRest(of: former, descriptor, try self.files.status(descriptor).byteCount) ? .whole : .differs
+    }
+
+    /// How a file compares with what was shipped of another one.
+    func agreement(
+        of descriptor: FileID, with file: TailedFile, _ number: ContentNumber?
+    ) throws(FileSystemError) -> Agreement {
         let byteCount = try self.files.status(descriptor).byteCount
         for end in file.ends.upTo(min(byteCount, file.cursor)) where try !self.holds(descriptor, end) {
             return .differs
@@ -143,13 +156,13 @@ extension Tail {
                 return .differs
             }
         }
-        if let number = self.rememberedFleet.numbers[former], let sent = number.sent, sent.end <= file.cursor,
+        if let number, let sent = number.sent, sent.end <= file.cursor,
             let id = self.streamID(of: file, incarnation: number.number),
             try !self.holds(descriptor, sent, of: id)
         {
             return .differs
         }
-        return try self.hasRest(of: former, descriptor, byteCount) ? .whole : .differs
+        return .whole
     }
 
     /// Whether a file has what can still be read of another one beyond its position.
@@ -230,6 +243,7 @@ extension Tail {
         self.table[key].isUndecided = false
         guard self.table[key].reach == .path else { return self.enqueue(key) }
         if self.isDirectoryPresent(self.table[key]) {
+            if self.successions.foundMissing.contains(key) { self.noteUnseenEnd(of: self.table[key]) }
             self.vanished(key)
         } else if self.table.key(at: self.table[key].path) == nil {
             self.table.indexPath(of: key)
@@ -239,6 +253,7 @@ extension Tail {
     /// Takes up a file about which nothing is open any more.
     mutating func decided(_ key: StreamKey) {
         self.table[key].isUndecided = self.successions.short.contains(key)
+        self.successions.foundMissing.remove(key)
         self.enqueue(key)
     }
 
@@ -280,6 +295,7 @@ extension Tail {
         self.table[key].descriptor = descriptor
         self.table[key].provenByteCount = file.byteCount
         self.successions.short.forget(key)
+        self.successions.foundMissing.remove(key)
         self.successions.counts.continuedCount += 1
         self.looks.fresh.note(key, self.looks.time.monotonic)
         self.changes.insert(key)

@@ -20,6 +20,11 @@ package struct TailNotices {
     /// Compressed files that are not told yet, by folder.
     private var compressed: [PathKey: (first: String, count: Int)] = [:]
 
+    /// Files that were not found again and may have had more lines, by the folders where they were looked for.
+    private var unseen: [[String]: (first: String, count: Int)] = [:]
+    /// How many such files there were.
+    package private(set) var unseenEndCount = 0
+
     /// Whether something could not be opened because the process has no descriptor left.
     private var lacksDescriptors = false
 
@@ -30,6 +35,7 @@ package struct TailNotices {
     /// Returns the notices since the last call.
     mutating func take() -> [TailNotice] {
         self.tellCompressed()
+        self.tellUnseen()
         let notices = self.pending
         self.pending = []
         return notices
@@ -88,6 +94,18 @@ package struct TailNotices {
             self.pending.append(.compressed(folder: folder.text, first: files.first, count: files.count))
         }
         self.compressed = [:]
+    }
+
+    mutating func unseenEnd(of path: String, searched folders: [String]) {
+        self.unseenEndCount += 1
+        self.unseen[folders, default: (path, 0)].count += 1
+    }
+
+    private mutating func tellUnseen() {
+        for (folders, files) in self.unseen.sorted(by: { $0.value.first < $1.value.first }) {
+            self.pending.append(.unseenEnds(folders: folders, first: files.first, count: files.count))
+        }
+        self.unseen = [:]
     }
 
     /// Reports and counts a file that is shipped although its lines are probably no events, once for each path.

@@ -205,6 +205,8 @@ package enum TailNotice: Hashable, Sendable {
     /// A file is shorter than `offset`, up to which it was read: what it has since is another content, and
     /// `rereadByteCount` of its bytes are shipped again.
     case shortened(StreamID, path: String, offset: Int, byteCount: Int, rereadByteCount: Int)
+    /// Files that were not found again at the start, and may have had more lines; told once for each folder.
+    case unseenEnds(folders: [String], first: String, count: Int)
     case unreadable(path: String, FileSystemError)
     /// The process had no descriptor left; at most so many files are open from here on. Told once.
     case fewDescriptors(count: Int)

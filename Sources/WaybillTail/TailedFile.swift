@@ -204,6 +204,12 @@ struct TailedFile {
         set { if newValue != self.earlier { self.own.earlier = newValue } }
     }
 
+    /// Where the file is, if links lead there from ``place``.
+    var real: FilePlace? {
+        get { self.parts?.real }
+        set { if newValue != self.real { self.own.real = newValue } }
+    }
+
     /// Makes another file the one that has the content.
     mutating func continues(in other: TailedFile) {
         let stem = self.stem
@@ -211,6 +217,7 @@ struct TailedFile {
         self.birth = other.birth
         self.own.stem = stem == FileStem(other.identity, birth: other.birth) ? nil : stem
         self.place = other.place
+        self.real = other.real
         self.byteCount = other.byteCount
         self.modified = other.modified
         self.scanSeen = other.scanSeen
@@ -363,7 +370,7 @@ struct TailedFile {
         guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
             parts.examined <= self.cursor, parts.incarnation == 0, parts.streamIncarnation == 0, parts.walk == nil,
             parts.heldBelow == 0, parts.others.isEmpty, parts.disputes.isEmpty, parts.pastHeads.isEmpty,
-            parts.stem == nil, parts.earlier == nil, parts.anchors.count <= 1, parts.ends.ends.count <= 1,
+            parts.stem == nil, parts.earlier == nil, parts.real == nil, parts.anchors.count <= 1, parts.ends.ends.count <= 1,
             parts.provenByteCount <= self.acked, parts.anchors.allSatisfy({ $0.end == self.acked })
         else { return }
         self.mark = parts.anchors.first?.digest

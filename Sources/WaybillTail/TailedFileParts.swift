@@ -17,6 +17,7 @@ final class TailedFileParts {
     var ends = BatchEnds()
     var provenByteCount = 0
     var earlier: EarlierBytes?
+    var real: FilePlace?
     var examined = 0
     var overlong: OverlongLine?
     var descriptor: FileID?
@@ -39,6 +40,7 @@ final class TailedFileParts {
         self.ends = other.ends
         self.provenByteCount = other.provenByteCount
         self.earlier = other.earlier
+        self.real = other.real
         self.examined = other.examined
         self.overlong = other.overlong
         self.descriptor = other.descriptor

@@ -391,6 +391,12 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
         }
     }
 
+    package func realPath(of path: String) throws(FileSystemError) -> String? {
+        try self.ask(.status, path, skipped: .some(nil)) { () throws(FileSystemError) in
+            try self.memory.realPath(of: path)
+        }
+    }
+
     package func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? {
         try self.ask(.status, path, skipped: .some(nil)) { () throws(FileSystemError) in
             try self.memory.status(ofEntry: path)

@@ -215,6 +215,25 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         return node
     }
 
+    package func realPath(of path: String) throws(FileSystemError) -> String? {
+        self.mutex.withLock { _ in self.real(path) }
+    }
+
+    private func real(_ path: String) -> String? {
+        var node = self.root
+        var real = ""
+        for component in path.split(separator: "/") {
+            guard let next = node.names[String(component)] else { return nil }
+            real += "/" + component
+            node = next
+            guard let target = next.target else { continue }
+            guard let aim = self.find(target), let found = self.real(target) else { return nil }
+            node = aim
+            real = found
+        }
+        return real
+    }
+
     private func found(_ path: String, _ kind: FileKind?, _ operation: String) throws(FileSystemError) -> Node {
         guard let node = self.find(path), kind == nil || node.kind == kind else {
             throw FileSystemError(operation, path: path, errno: Errno.noEntry)

@@ -1,0 +1,123 @@
+import Testing
+import WaybillSystem
+import WaybillTestSupport
+
+@testable import WaybillTail
+
+/// Files that were rotated out of the paths that patterns lead to.
+struct TailSearchTests {
+    private static func lines(_ range: Range<Int>) -> String {
+        range.map { "{\"n\":\($0),\"fill\":\"\(String(repeating: "x", count: 40))\"}\n" }.joined()
+    }
+
+    private let disk = MemoryDisk()
+    private let files: FaultyFiles
+
+    init() {
+        self.files = FaultyFiles(self.disk)
+        for folder in ["/pods", "/releases", "/releases/1", "/releases/2", "/log"] { self.files.makeDirectory(folder) }
+    }
+
+    private func bench(_ pattern: String, followsLinks: Bool) throws -> TailBench<FaultyFiles> {
+        try TailBench(
+            self.files,
+            sources: [
+                SourceConfiguration(name: "app", kind: .files(patterns: [pattern]), followsLinks: followsLinks)
+            ])
+    }
+
+    private func unseen(_ bench: TailBench<FaultyFiles>) -> [String] {
+        bench.notices.compactMap { notice in
+            if case .unseenEnds(let folders, let first, let count) = notice {
+                "\(count) \(first) \(folders.joined(separator: ","))"
+            } else {
+                nil
+            }
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `what was rotated behind a link is read to its end`(isStopped: Bool) throws {
+        files.append("/pods/0.log", Self.lines(0..<30))
+        disk.link("/log/p.log", to: "/pods/0.log")
+        let bench = try self.bench("/log/*.log", followsLinks: true)
+        bench.settle()
+        try bench.checkpoint()
+        if isStopped { bench.kill() }
+        files.append("/pods/0.log", Self.lines(30..<40))
+        files.move("/pods/0.log", "/pods/0.log.1")
+        files.append("/pods/0.log", "next\n")
+        if isStopped { try bench.start() }
+        bench.settle()
+        #expect(bench.texts == [Self.lines(0..<40), "next\n"])
+        #expect(self.unseen(bench).isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `a file of the release before is read to its end`(isStopped: Bool) throws {
+        files.append("/releases/1/a.log", Self.lines(0..<30))
+        disk.link("/current", to: "/releases/1")
+        let bench = try self.bench("/current/*.log", followsLinks: false)
+        bench.settle()
+        try bench.checkpoint()
+        if isStopped { bench.kill() }
+        files.append("/releases/1/a.log", Self.lines(30..<40))
+        files.remove("/current")
+        disk.link("/current", to: "/releases/2")
+        files.append("/releases/2/a.log", "next\n")
+        if isStopped { try bench.start() }
+        bench.settle()
+        #expect(bench.texts == [Self.lines(0..<40), "next\n"])
+        #expect(self.unseen(bench).isEmpty)
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test(arguments: ["owner", "content", "elsewhere"])
+    func `what is not proven to be the file is not taken, and its end is told as unseen`(reason: String) throws {
+        files.append("/log/a.log", Self.lines(0..<30))
+        let bench = try self.bench("/log/*.log", followsLinks: false)
+        bench.settle()
+        try bench.checkpoint()
+        bench.kill()
+        switch reason {
+        case "owner":
+            files.move("/log/a.log", "/log/a.log.1")
+            disk.own("/log/a.log.1", by: 77, 77, permissions: 0o644)
+        case "content":
+            files.rewrite("/log/a.log", Self.lines(0..<5) + Self.lines(7..<40))
+            files.move("/log/a.log", "/log/a.log.1")
+        default: files.move("/log/a.log", "/releases/a.log")
+        }
+        files.append("/log/a.log", "next\n")
+        try bench.start()
+        bench.settle()
+        #expect(bench.texts == [Self.lines(0..<30), "next\n"])
+        #expect(self.unseen(bench) == ["1 /log/a.log /log"])
+        #expect(bench.withTail { $0.notices.unseenEndCount } == 1)
+    }
+
+    @Test
+    func `a file that is deleted under a running agent after it was shipped is no message`() throws {
+        files.append("/log/a.log", Self.lines(0..<30))
+        let bench = try self.bench("/log/*.log", followsLinks: false)
+        bench.settle()
+        files.remove("/log/a.log")
+        bench.settle()
+        #expect(bench.sealed.count == 1)
+        #expect(self.unseen(bench).isEmpty)
+        #expect(bench.losses.allSatisfy { $0.hasSuffix("+0") })
+    }
+
+    @Test
+    func `many files that are gone are one message for each folder`() throws {
+        for number in 0..<50 { files.append("/log/\(number).log", Self.lines(0..<20)) }
+        let bench = try self.bench("/log/*.log", followsLinks: false)
+        bench.settle()
+        try bench.checkpoint()
+        bench.kill()
+        for number in 0..<50 { files.remove("/log/\(number).log") }
+        try bench.start()
+        bench.settle()
+        #expect(self.unseen(bench) == ["50 /log/0.log /log"])
+    }
+}
