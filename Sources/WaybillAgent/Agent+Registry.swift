@@ -17,8 +17,8 @@ extension Agent {
     }
 
     func openRegistry(
-        _ configuration: AgentConfiguration, _ files: POSIXFileSystem, _ records: RecordGuard
-    ) throws(FileSystemError) -> StateLog<POSIXFileSystem> {
+        _ configuration: AgentConfiguration, _ files: GuardedFiles<POSIXFileSystem>, _ records: RecordGuard
+    ) throws(FileSystemError) -> StateLog<GuardedFiles<POSIXFileSystem>> {
         let path = Path.join(configuration.stateDirectory, "registry.state")
         let reading = records.begin(path)
         defer { records.end() }
@@ -34,7 +34,7 @@ extension Agent {
     }
 
     /// Keeps an entry before the registry forgets it.
-    func keep(_ poison: TailRecovery.Poison, _ files: POSIXFileSystem) throws(FileSystemError) {
+    func keep(_ poison: TailRecovery.Poison, _ files: GuardedFiles<POSIXFileSystem>) throws(FileSystemError) {
         let digits = Hexadecimal.text(FNV1a.hash(poison.key.utf8), digitCount: 16)
         let path = Path.join(self.quarantine, "registry-\(digits).entry")
         try files.replace(path, with: Array("\(poison.key) \(poison.text)\n".utf8))

@@ -17,12 +17,15 @@ package final class Agent: Service {
     private let result = Lock<AgentOutcome?>(nil)
     /// What a reload replaces.
     let live: AgentLive
+    /// The threads for calls that may never return, wherever sources are.
+    let mounts: RemoteMounts
 
     package init(configuration: AgentConfiguration, logger: Logger, manager: ServiceManager = .none) {
         precondition(!configuration.receivers.isEmpty, "an agent needs a receiver")
         self.configuration = configuration
         self.telemetry = AgentTelemetry(logger: logger, manager: manager)
         self.live = AgentLive(configuration)
+        self.mounts = RemoteMounts(except: configuration.stateDirectory)
     }
 
     /// How the run ended; `nil` while it runs.
@@ -67,6 +70,8 @@ package final class Agent: Service {
     /// Creates the state directory and locks it.
     private func prepareState() throws(FileSystemError) -> FileID {
         let files = POSIXFileSystem(.state)
+        // From here on the agent waits for each call on its state, so a mount that does not answer is said first.
+        _ = try GuardedFiles(files, RemoteMounts()).status(at: self.configuration.stateDirectory)
         try files.createDirectories(self.configuration.stateDirectory)
         try files.createDirectories(self.quarantine)
         self.close(self.quarantine, on: files)
@@ -96,7 +101,11 @@ package final class Agent: Service {
             guard let group = UserGroup(named: name) else {
                 throw FileSystemError("findGroup", path: name, errno: Errno.noEntry)
             }
-            try POSIXFileSystem(.spool(sharedBy: group)).createDirectories(spool)
+            do throws(FileSystemError) {
+                try GuardedFiles(POSIXFileSystem(.spool(sharedBy: group)), self.mounts).createDirectories(spool)
+            } catch  where error.code == .hanging {
+                // Its mount is told when the spool is looked at, and the other sources do not wait.
+            }
         }
     }
 
@@ -146,7 +155,8 @@ package final class Agent: Service {
 
     /// The pump thread's body.
     private func work(_ inbox: PumpInbox, _ network: Network) -> AgentOutcome {
-        let files = POSIXFileSystem(.state)
+        let own = POSIXFileSystem(.state)
+        let files = GuardedFiles(own, self.mounts)
         var configuration = self.configuration
         do throws(FileSystemError) {
             if configuration.usesDeviceKey {
@@ -158,11 +168,11 @@ package final class Agent: Service {
             let registry = try self.openRegistry(configuration, files, records)
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)
-            let hints = DirectoryWatcher()
+            let hints = DirectoryWatcher(self.mounts)
             // What is open by now stays open.
             configuration.tailLimits.fit(
                 descriptorCountMax: ProcessLimits.raiseOpenFileCount(to: .max),
-                openCount: ProcessLimits.openFileCount(on: files) ?? TailLimits.descriptorCountMin)
+                openCount: ProcessLimits.openFileCount(on: own) ?? TailLimits.descriptorCountMin)
             let tail = Tail(
                 fileSystem: files, registry: registry, agent: configuration.name, sources: configuration.tailSources,
                 quarantineDirectory: self.quarantine, limits: configuration.tailLimits, records: records)

@@ -302,6 +302,8 @@ package struct AgentStanding: Hashable, Sendable {
     package var oldestUnacked = Duration.zero
     /// How long ago every file that was written to within the last minutes was looked at.
     package var lookLag = Duration.zero
+    /// The mounts that do not answer.
+    package var hanging: [HangingWait] = []
     /// How far this machine's clock was ahead of the receiver's at the last connection; `nil` before the first.
     package var clockSkew: Duration?
     /// How many paths were refused since the start, by reason.

@@ -200,6 +200,9 @@ extension AgentStanding {
             "How long ago every file that was written to within the last minutes was looked at."
         ) { $0.sample(self.lookLag / .seconds(1)) }
         page.add(
+            "waybill_agent_hanging_mounts", .gauge, "Mounts that do not answer: what is on them waits.",
+            self.hanging.count)
+        page.add(
             "waybill_agent_skipped_bytes_total", .counter, "Bytes skipped: lines too long, torn ends of segments.",
             self.summary.skippedByteCount)
         page.add(

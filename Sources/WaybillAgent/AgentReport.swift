@@ -75,6 +75,12 @@ package struct AgentReport: Hashable, Sendable {
             json.member("behind_bytes", self.standing.pendingByteCount)
             json.member("in_flight_bytes", self.standing.inFlightByteCount)
             json.member("look_lag_seconds", Int(self.standing.lookLag.nanoseconds / 1_000_000_000))
+            json.member("hanging", objects: self.standing.hanging) { json, wait in
+                json.member("path", wait.path)
+                json.member("seconds", Int(wait.duration.nanoseconds / 1_000_000_000))
+                json.member("files", wait.fileCount)
+                json.member("sources", wait.sourceCount)
+            }
             let refused = self.standing.refusals.filter { $0.value > 0 }.map { ($0.key.rawValue, $0.value) }
             json.member("refused_files", Dictionary(uniqueKeysWithValues: refused))
             json.member("followed", self.fileCount)
@@ -106,6 +112,9 @@ extension AgentStanding {
         }
         if self.disputedStreamCount > 0 {
             problems.append("files wait, because the receiver holds other bytes of them: \(self.disputedStreamCount)")
+        }
+        if !self.hanging.isEmpty {
+            problems.append("file systems do not answer, and what is on them waits: \(self.hanging.count)")
         }
         if self.summary.unreadableFileCount > 0 {
             problems.append("files or folders cannot be read: \(self.summary.unreadableFileCount)")

@@ -57,9 +57,7 @@ extension Pump where Hints: ~Copyable {
             self.awaitingStorageSince = nil
             return false
         }
-        while let stream = self.tail.nextReady() {
-            if self.isForNextRound(stream) { continue }
-            self.tail.readingPostponed(stream)
+        guard !self.hasReadyStream() else {
             self.hasSettledScan = false
             return false
         }
@@ -67,6 +65,22 @@ extension Pump where Hints: ~Copyable {
         if !self.isSettlingScanAsked {
             self.isSettlingScanAsked = true
             self.schedule.repeatSoon()
+        }
+        return false
+    }
+
+    /// Whether a stream can be read now.
+    private mutating func hasReadyStream() -> Bool {
+        var hanging: [StreamKey] = []
+        defer { for stream in hanging { self.tail.readingPostponed(stream) } }
+        while let stream = self.tail.nextReady() {
+            if self.isForNextRound(stream) { continue }
+            if self.isHanging(stream) {
+                hanging.append(stream)
+                continue
+            }
+            self.tail.readingPostponed(stream)
+            return true
         }
         return false
     }
@@ -94,6 +108,7 @@ extension Pump where Hints: ~Copyable {
         standing.inFlightByteCount = self.session.inFlightByteCount
         standing.clockSkew = self.clockSkew
         let now = self.now
+        standing.hanging = self.waits(now.monotonic)
         standing.lookLag = self.schedule.lag(now.monotonic, hasFreshFiles: self.tail.hasFreshFiles)
         for stream in self.tail.streams {
             let position = self.tail.position(of: stream)

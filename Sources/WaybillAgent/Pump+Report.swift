@@ -37,7 +37,7 @@ extension Pump where Hints: ~Copyable {
         report.files = unread.map { path in
             AgentReport.File(
                 path: path, byteCount: nil, ackedByteCount: 0, behindByteCount: 0, behind: nil, state: .unreadable,
-                error: self.fileErrors[path])
+                error: self.error(of: path))
         }
         let files = self.tail.fileKeys
         report.fileCount = files.count
@@ -78,7 +78,7 @@ extension Pump where Hints: ~Copyable {
             error =
                 self.tail.awaitedHolder(of: key).map { "waits for \($0), whose own archive has its first bytes" }
                 ?? "the receiver holds other bytes of this file; see: waybill reship --help"
-        case .unreadable, .refused, .waiting, .gone: error = self.fileErrors[path]
+        case .unreadable, .refused, .waiting, .gone: error = self.error(of: path)
         case .shipped, .sending, .unfinished: break
         }
         return AgentReport.File(

@@ -97,6 +97,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var isSettlingScanAsked = false
     var hasCheckedSources = false
     var isPolling = false
+    /// The mounts that did not answer at the last look.
+    var hangingMounts: [HangingMount] = []
     var formatPace = FormatPace()
     var lastProgress: MonotonicTime
     /// The error that ends the run.
@@ -181,6 +183,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Takes hints that have lingered, scans when a scan is due, and writes the registry.
     mutating func look() {
         let now = self.now
+        self.hints.refreshMounts(now.monotonic)
+        self.tellMounts(now.monotonic)
         if let lingerUntil, lingerUntil <= now.monotonic {
             self.lingerUntil = nil
             self.take(self.hints.read(), now)
@@ -198,6 +202,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.tail.readingPostponed(retry.stream)
         }
         if self.tail.isCheckpointDue(now) { self.checkpoint(now) }
+        self.tellMounts(now.monotonic)
         self.takeNotices()
     }
 
@@ -390,6 +395,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let now = self.clock.monotonicTime()
         if let farewell { return max(.zero, farewell - now) }
         var wake = self.schedule.next(hasFreshFiles: self.tail.hasFreshFiles)
+        if !self.hangingMounts.isEmpty { wake = min(wake, now + Self.mountPause) }
         if let lingerUntil { wake = min(wake, lingerUntil) }
         if let retry = self.retries.first { wake = min(wake, retry.at) }
         if let stopDeadline { wake = min(wake, stopDeadline) }

@@ -60,6 +60,19 @@ package protocol ChangeHints: ~Copyable {
     mutating func check() -> DirectoryWatcher.Hint?
     /// Takes the gathered hints; `nil` when there are none.
     mutating func read() -> DirectoryWatcher.Hint?
+    /// Takes the mounts as they are now, and makes calls again on those that answer.
+    func refreshMounts(_ now: MonotonicTime)
+    /// The mounts that do not answer.
+    var hangingMounts: [HangingMount] { get }
+    /// The mount that a path leads to, if it does not answer.
+    func hangingMount(of path: String) -> String?
+}
+
+/// Where every call returns.
+extension ChangeHints where Self: ~Copyable {
+    package func refreshMounts(_ now: MonotonicTime) {}
+    package var hangingMounts: [HangingMount] { [] }
+    package func hangingMount(of path: String) -> String? { nil }
 }
 
 extension DirectoryWatcher: ChangeHints {}

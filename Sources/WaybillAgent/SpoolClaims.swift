@@ -85,6 +85,8 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
             }
         } catch {
             self.files.close(lock)
+            // Nothing of it is read either, before another look.
+            if error.code == .hanging { return }
             throw error
         }
         self.locks[identity] = lock

@@ -222,14 +222,16 @@ struct ConfigurationCheck {
         }
     }
 
+    /// Says it where a folder lies on a mount that does not answer.
+    private static let files = GuardedFiles(POSIXFileSystem(), RemoteMounts())
+
     /// Whether a running receiver or agent, which already listens on the addresses, has locked its directory.
     private static func isInUse(_ directory: String) -> Bool {
-        let files = POSIXFileSystem()
         return ["lock", "state/lock"].contains { name in
             do throws(FileSystemError) {
-                let file = try files.open(Path.join(directory, name), .read)
-                defer { files.close(file) }
-                return try !files.lock(file, .shared)
+                let file = try Self.files.open(Path.join(directory, name), .read)
+                defer { Self.files.close(file) }
+                return try !Self.files.lock(file, .shared)
             } catch {
                 // If the lock cannot be read, no process of this user is running there.
                 return false
@@ -239,22 +241,21 @@ struct ConfigurationCheck {
 
     /// Writes a file into a directory, then removes it and the folders that it created.
     private mutating func probe(_ key: String, _ directory: String) {
-        let files = POSIXFileSystem()
         let path = Path.join(directory, ".waybill-check-\(ProcessID.current)")
         var missing: [String] = []
         do throws(FileSystemError) {
             var folder = directory
-            while try files.status(at: folder) == nil {
+            while try Self.files.status(at: folder) == nil {
                 missing.append(folder)
                 folder = Path.parent(of: folder)
             }
-            try files.createDirectories(directory)
-            try files.replace(path, with: Array("waybill check --probe\n".utf8))
+            try Self.files.createDirectories(directory)
+            try Self.files.replace(path, with: Array("waybill check --probe\n".utf8))
         } catch {
             self.add(key, "cannot be written: \(error)")
         }
-        for left in [path, path + ".tmp"] { Self.remove { () throws(FileSystemError) in try files.unlink(left) } }
-        for folder in missing { Self.remove { () throws(FileSystemError) in try files.removeDirectory(folder) } }
+        for left in [path, path + ".tmp"] { Self.remove { () throws(FileSystemError) in try Self.files.unlink(left) } }
+        for folder in missing { Self.remove { () throws(FileSystemError) in try Self.files.removeDirectory(folder) } }
     }
 
     /// Removes what a probe made; what does not exist, or is not empty, stays as it is.

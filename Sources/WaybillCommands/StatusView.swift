@@ -183,6 +183,14 @@ struct StatusView {
         if lost > 0 { parts.append("\(HumanText.bytes(lost)) lost") }
         let lag = document.count("look_lag_seconds")
         if lag > 2 { parts.append("files last looked at \(HumanText.seconds(lag)) ago") }
+        for mount in document.objects("hanging") {
+            let (files, sources) = (document.count("files", of: mount), document.count("sources", of: mount))
+            parts.append(
+                "\(document.text("path", of: mount) ?? "?") has not answered for "
+                    + HumanText.seconds(document.count("seconds", of: mount))
+                    + " (\(HumanText.count(files)) file\(files == 1 ? "" : "s") of \(HumanText.count(sources)) source"
+                    + "\(sources == 1 ? "" : "s") wait)")
+        }
         return parts.joined(separator: ", ")
     }
 

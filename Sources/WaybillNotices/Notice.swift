@@ -126,6 +126,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case fewDescriptors = 2222
     case fileShorter = 2223
     case endUnseen = 2224
+    case mountHangs = 2225
 
     // Deliveries.
     case deliveryRefused = 3001

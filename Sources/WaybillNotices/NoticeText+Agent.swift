@@ -127,6 +127,11 @@ extension NoticeText {
             effect:
                 "Fewer files are held open, and all are shipped in turn. A file that is deleted while it is closed is lost.",
             remedy: "Raise the limit (systemd: LimitNOFILE), or lower limits.open_files."),
+        .mountHangs: NoticeText(
+            "A file system does not answer", of: ["path"],
+            cause: "A server (NFS, SMB) or a program (FUSE) behind the mount `path` is down, stopped or very slow.",
+            effect: "What is on it waits; nothing of it is taken for gone. All other files are shipped as ever.",
+            remedy: "Bring the server or program back; the agent goes on by itself. If none will come: umount -l."),
         .fileUnreadable: NoticeText(
             "A file or folder cannot be read", of: ["path"],
             cause: "Permissions or the disk refuse it, or its name is not UTF-8. `cause` says which.",

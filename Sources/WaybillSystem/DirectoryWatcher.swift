@@ -32,12 +32,15 @@ package struct DirectoryWatcher: ~Copyable {
         private var numbers: [Int32: [PathKey]] = [:]
         private var buffer = [UInt8](repeating: 0, count: 64 << 10)
     #endif
+    private let mounts: RemoteMounts?
     private var folders: [PathKey: FolderWatch] = [:]
     /// The number of the present look.
     private var round: UInt32 = 0
     private var summary = WatchSummary()
 
-    package init() {
+    /// - Parameter mounts: make the calls that may never return; without them, the caller waits for each.
+    package init(_ mounts: RemoteMounts? = nil) {
+        self.mounts = mounts
         #if canImport(Glibc)
             self.descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
         #endif
@@ -69,6 +72,17 @@ package struct DirectoryWatcher: ~Copyable {
     package var deniedFolders: [String] { self.summary.denied }
     /// Folders in which the system does not see every change.
     package var blindFolders: [String] { self.summary.blind }
+
+    // MARK: Mounts
+
+    /// Takes the mounts as they are now; see ``RemoteMounts/refresh(_:)``.
+    package func refreshMounts(_ now: MonotonicTime) { self.mounts?.refresh(now) }
+
+    /// The mounts that do not answer.
+    package var hangingMounts: [HangingMount] { self.mounts?.hanging ?? [] }
+
+    /// The mount that a path leads to, if it does not answer.
+    package func hangingMount(of path: String) -> String? { self.mounts?.hangingMount(of: path) }
 
     // MARK: Watching
 
@@ -135,18 +149,40 @@ package struct DirectoryWatcher: ~Copyable {
         /// - Returns: whether the path leads to another folder than before, or to none.
         private mutating func add(_ key: PathKey) -> Bool {
             guard let former = self.folders[key] else { return false }
-            let number = inotify_add_watch(self.descriptor, key.text, Self.events)
-            let failure = number >= 0 ? nil : FolderWatch.Failure(errno)
+            let route = self.mounts?.route(at: key.text)
+            guard let (number, failure) = self.number(of: key.text, on: route) else {
+                // Nothing is known of it now, and what is watched stays watched.
+                if former.number == nil { self.folders[key]?.failure = .hanging }
+                self.summary.isComplete = false
+                return false
+            }
             if former.number == number { return false }
             self.detach(key)
             self.folders[key]?.failure = failure
             if number >= 0 {
                 self.folders[key]?.number = number
-                self.folders[key]?.isBlind = FileSystemType.isBlind(at: key.text)
+                self.folders[key]?.isBlind = route != nil || FileSystemType.isBlind(at: key.text)
                 self.numbers[number, default: []].append(key)
             }
             if self.folders[key]?.isComplete == false { self.summary.isComplete = false }
             return former.number != nil || number >= 0
+        }
+
+        /// The kernel's number of a folder's watch, or -1 and why there is none; `nil` if its mount does not answer.
+        private func number(
+            of path: String, on route: MountRoute?
+        ) -> (number: Int32, failure: FolderWatch.Failure?)? {
+            let descriptor = self.descriptor
+            let watch: @Sendable () -> (Int32, FolderWatch.Failure?) = {
+                let number = inotify_add_watch(descriptor, path, Self.events)
+                return (number, number >= 0 ? nil : FolderWatch.Failure(errno))
+            }
+            guard let route else { return watch() }
+            do throws(FileSystemError) {
+                return try route.call("watch", path) { watch() }
+            } catch {
+                return nil
+            }
         }
 
         /// Ends the watch of a folder, unless it has another path too.
@@ -172,7 +208,7 @@ package struct DirectoryWatcher: ~Copyable {
         var path = link
         var isNew = false
         for _ in 0..<Self.linkCountMax {
-            guard let target = Self.target(of: path) else { break }
+            guard let target = self.target(of: path) else { break }
             path = Path.isAbsolute(target) ? target : Path.join(Path.parent(of: path), target)
             let key = PathKey(Path.parent(of: path))
             let isFirst = self.folders[key]?.isLed(in: self.round) != true
@@ -185,17 +221,16 @@ package struct DirectoryWatcher: ~Copyable {
         return isNew
     }
 
-    /// What a link says; `nil` for anything else.
-    private static func target(of path: String) -> String? {
-        #if canImport(Glibc)
-            withUnsafeTemporaryAllocation(byteCount: Int(PATH_MAX), alignment: 1) { buffer in
-                guard let base = buffer.baseAddress else { return nil }
-                let count = readlink(path, base.assumingMemoryBound(to: CChar.self), buffer.count)
-                return count > 0 ? String(decoding: buffer.prefix(count), as: UTF8.self) : nil
-            }
-        #else
-            nil
-        #endif
+    /// What a link says; `nil` for anything else, and if its mount does not answer.
+    private func target(of path: String) -> String? {
+        guard let route = self.mounts?.route(at: path, followsLast: false) else {
+            return SymbolicLink.target(of: path)
+        }
+        do throws(FileSystemError) {
+            return try route.call("readLink", path) { SymbolicLink.target(of: path) }
+        } catch {
+            return nil
+        }
     }
 
     // MARK: Hints
@@ -283,6 +318,8 @@ private struct FolderWatch {
         case missing
         case denied
         case limit
+        /// Its mount does not answer.
+        case hanging
 
         init(_ errno: Int32) {
             switch FileSystemError.Code(errno: errno) {
@@ -311,7 +348,7 @@ private struct FolderWatch {
 
     var isComplete: Bool {
         switch self.failure {
-        case .denied, .limit: false
+        case .denied, .limit, .hanging: false
         // Its creation is found by the next check.
         case .missing, nil: !self.isBlind && !self.isPolled
         }
@@ -369,6 +406,7 @@ private struct WatchSummary {
         switch folder.failure {
         case .denied: if self.denied.count < Self.nameCountMax { self.denied.append(path) }
         case .limit: self.unwatchedCount += 1
+        case .hanging: break
         case .missing, nil: if folder.isBlind, self.blind.count < Self.nameCountMax { self.blind.append(path) }
         }
     }

@@ -22,6 +22,8 @@ package enum Errno {
     package static let damaged = EBADMSG
     /// Bytes that are no text.
     package static let notText = EILSEQ
+    /// A file system has not answered in time.
+    package static let unanswered = ETIMEDOUT
 
     /// The system's text for a number.
     package static func message(_ errno: Int32) -> String {
@@ -45,6 +47,7 @@ extension FileSystemError {
         case link
         case damaged
         case name = "bad-name"
+        case hanging
         case system
 
         package init(errno: Int32) {
@@ -63,6 +66,7 @@ extension FileSystemError {
                 case ELOOP: .link
                 case EBADMSG: .damaged
                 case EILSEQ: .name
+                case ETIMEDOUT: .hanging
                 default: .system
                 }
         }
@@ -88,6 +92,7 @@ extension FileSystemError {
         case .link: "remove the symbolic link; put a folder or a mount in its place"
         case .name: "give it a name in UTF-8, or let `exclude` leave it out"
         case .damaged: "restore it from a backup, and check the disk"
+        case .hanging: "see why its server or program does not answer; it is asked again when it does"
         case .system: "see errno \(self.errno)"
         }
     }
@@ -95,7 +100,7 @@ extension FileSystemError {
     /// Whether waiting can help; otherwise an operator must follow the ``remedy``.
     package var isTransient: Bool {
         switch self.code {
-        case .diskFull, .diskError, .tooManyFiles, .system: true
+        case .diskFull, .diskError, .tooManyFiles, .hanging, .system: true
         case .readOnly, .permission, .missing, .notADirectory, .isADirectory, .exists, .inUse, .link, .damaged,
             .name:
             false

@@ -237,7 +237,14 @@ extension Tail {
             self.observeLength(key, try self.files.status(descriptor))
         } catch {
             self.readFailed(key, error)
+            self.waitLonger(key)
         }
+    }
+
+    /// A file that left its patterns, and cannot be looked at now, may have grown.
+    private mutating func waitLonger(_ key: StreamKey) {
+        guard case .left = self.table[key].phase else { return }
+        self.table[key].phase = .left(since: self.looks.time.monotonic)
     }
 
     mutating func checkPath(_ key: StreamKey, _ now: TailTime) -> PathCheck {
@@ -257,6 +264,7 @@ extension Tail {
             self.observeLength(key, status)
         } catch {
             self.notices.complain(file.path, .unreadable(path: file.path, error))
+            self.waitLonger(key)
         }
         return .present
     }

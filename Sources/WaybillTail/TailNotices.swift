@@ -47,7 +47,7 @@ package struct TailNotices {
         return self.lacksDescriptors
     }
 
-    /// Reports a problem once for each path; a lack of descriptors is none of the path's.
+    /// Reports a problem once for each path; a lack of descriptors is none of the path's, nor is a mount that hangs.
     ///
     /// - Returns: whether this one is reported.
     @discardableResult
@@ -58,6 +58,7 @@ package struct TailNotices {
                 self.lacksDescriptors = true
                 return false
             }
+            if error.code == .hanging { return false }
         }
         guard self.isFirst(path) else { return false }
         self.pending.append(notice)
