@@ -11,7 +11,7 @@ extension AgentTelemetry {
 
     func answers(_ mount: String, after duration: Duration) {
         self.logger.notice(
-            "a file system answers again",
+            "a file system answers again, or is mounted no more",
             metadata: ["path": "\(mount)", "seconds": .number(Int(duration.components.seconds))])
     }
 }

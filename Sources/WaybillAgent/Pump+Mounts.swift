@@ -49,6 +49,11 @@ extension Pump where Hints: ~Copyable {
         !self.hangingMounts.isEmpty && self.hints.hangingMount(of: self.tail.position(of: stream).path) != nil
     }
 
+    /// Whether a source has a pattern that leads to a mount that does not answer.
+    func isHanging(_ source: AgentSource) -> Bool {
+        source.namedFolders.contains { self.hints.hangingMount(of: $0) != nil }
+    }
+
     /// Why a file that cannot be read is not shipped.
     func error(of path: String) -> String? {
         if let mount = self.hints.hangingMount(of: path) { return "the file system at \(mount) does not answer" }

@@ -238,7 +238,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// Logs every source that is probably misconfigured; each scan looks for it again.
     func checkSources() {
         let found = Set(self.tail.streams.map { self.tail.position(of: $0).source })
-        for (index, source) in self.configuration.sources.enumerated() {
+        for (index, source) in self.configuration.sources.enumerated() where !self.isHanging(source) {
             switch source.files {
             case .spool(let pattern) where GlobPattern.hasWildcard(pattern):
                 if !found.contains(index) { self.telemetry.nothingMatches([pattern]) }

@@ -45,6 +45,8 @@ package final class RemoteMounts: Sendable {
 
     /// A thread that hangs cannot be ended; with more mounts than this, the rest share the last thread.
     package static let threadCountMax = 16
+    /// So many folders are remembered until the next refresh.
+    private static let folderCountMax = 1024
     /// As many links in a row as the kernel follows (`path_resolution(7)`).
     private static let linkCountMax = 40
 
@@ -97,7 +99,10 @@ package final class RemoteMounts: Sendable {
         guard self.isGuarding.load(ordering: .relaxed) else { return [] }
         return self.state.withLock { state in
             state.seats.compactMap { seat in
-                seat.route.thread.hang.map { HangingMount(path: $0.mount, since: $0.since) }
+                guard let hang = seat.route.thread.hang else { return nil }
+                // A mount that is no more keeps its thread, and nothing waits for it.
+                let isThere = hang.mount == seat.mount.path ? state.table.contains(seat.mount) : true
+                return isThere ? HangingMount(path: hang.mount, since: hang.since) : nil
             }
         }
     }
@@ -166,6 +171,7 @@ package final class RemoteMounts: Sendable {
         let key = PathKey(path)
         if let known = state.folders[key] { return known }
         let lead = self.lead(to: path, from: "/", state.table, followsLast: true)
+        if state.folders.count >= Self.folderCountMax { state.folders.removeAll(keepingCapacity: true) }
         state.folders[key] = lead
         return lead
     }

@@ -60,6 +60,7 @@ package struct TailNotices {
             }
             if error.code == .hanging { return false }
         }
+        if case .segmentUndeletable(_, _, let error) = notice, error.code == .hanging { return false }
         guard self.isFirst(path) else { return false }
         self.pending.append(notice)
         return true
