@@ -128,6 +128,11 @@ extension GuardedFiles {
         return try route.call("status", path) { [base] () throws(FileSystemError) in try base.status(at: path) }
     }
 
+    package func realPath(of path: String) throws(FileSystemError) -> String? {
+        guard let route = self.mounts.route(at: path) else { return try self.base.realPath(of: path) }
+        return try route.call("realPath", path) { [base] () throws(FileSystemError) in try base.realPath(of: path) }
+    }
+
     package func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? {
         guard let route = self.mounts.route(at: path, followsLast: false) else {
             return try self.base.status(ofEntry: path)

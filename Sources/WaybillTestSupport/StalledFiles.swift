@@ -113,6 +113,11 @@ package final class StalledFiles<Base: FileSystem>: FileSystem {
         return try self.base.status(at: path)
     }
 
+    package func realPath(of path: String) throws(FileSystemError) -> String? {
+        self.pass(path)
+        return try self.base.realPath(of: path)
+    }
+
     package func status(ofEntry path: String) throws(FileSystemError) -> FileStatus? {
         self.pass(path)
         return try self.base.status(ofEntry: path)
