@@ -410,8 +410,8 @@ let package = Package(
             "WaybillDispatchTests",
             [
                 "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillDoor", "WaybillIngest", "WaybillMetrics",
-                "WaybillProtocol", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem", "WaybillTLS",
-                "WaybillTail", lifecycle,
+                "WaybillProtocol", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+                "WaybillTLS", "WaybillTail", lifecycle,
                 logging,
             ]),
         tests(

@@ -170,7 +170,7 @@ package final class Agent: Service {
             self.telemetry.registryDamaged(registry.recovery.notes)
             let hints = DirectoryWatcher(self.mounts)
             // What is open by now stays open.
-            configuration.tailLimits.fit(
+            configuration.fit(
                 descriptorCountMax: ProcessLimits.raiseOpenFileCount(to: .max),
                 openCount: ProcessLimits.openFileCount(on: own) ?? TailLimits.descriptorCountMin)
             let tail = Tail(

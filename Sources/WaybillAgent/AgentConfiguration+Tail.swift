@@ -9,6 +9,18 @@ extension AgentConfiguration {
                 excludes: source.excludes, isPolled: source.isPolled)
         }
     }
+
+    /// Lowers the numbers of open files and of claimed spools to what the process may have besides what is open already.
+    ///
+    /// Spools get half of it, or what they need; at least one is claimed.
+    package mutating func fit(descriptorCountMax: Int, openCount: Int) {
+        let spools = self.sources.compactMap(\.spool)
+        let isCounted = !spools.contains(where: GlobPattern.hasWildcard)
+        let room = TailLimits.room(descriptorCountMax: descriptorCountMax, openCount: openCount)
+        self.claimCountMax = max(1, room / 2)
+        let claimCount = spools.isEmpty ? 0 : isCounted ? min(spools.count, self.claimCountMax) : self.claimCountMax
+        self.tailLimits.fit(descriptorCountMax: descriptorCountMax, openCount: openCount + claimCount)
+    }
 }
 
 extension AgentSource {

@@ -127,6 +127,8 @@ package struct AgentConfiguration: Sendable {
     /// How long a stop may take to ship what is left.
     package var drainPatience = Duration.seconds(10)
     package var tailLimits = TailLimits()
+    /// How many spools are claimed at once: each takes a descriptor.
+    package var claimCountMax = Int.max
     /// How long shipped segments are kept; without any limit they are deleted.
     package var keep: FileLimit {
         get { self.tailLimits.keep ?? FileLimit() }

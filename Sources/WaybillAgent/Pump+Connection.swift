@@ -9,6 +9,7 @@ extension Pump where Hints: ~Copyable {
     var needsNoReceiver: Bool {
         guard case .round = self.configuration.mode, self.generation == 0 else { return false }
         return !self.tail.needsReceiver && !self.tail.isDeciding(self.clock.monotonicTime())
+            && !self.claims.hasUnserved
     }
 
     mutating func connectIfDue() {

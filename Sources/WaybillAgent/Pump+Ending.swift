@@ -61,6 +61,8 @@ extension Pump where Hints: ~Copyable {
             self.hasSettledScan = false
             return false
         }
+        // Spools wait for their turn.
+        guard !self.claims.hasUnserved else { return false }
         if self.hasSettledScan { return !self.mustAwaitStorage(now) }
         if !self.isSettlingScanAsked {
             self.isSettlingScanAsked = true

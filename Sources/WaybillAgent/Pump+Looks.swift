@@ -24,6 +24,7 @@ extension Pump where Hints: ~Copyable {
     /// Looks at everything.
     mutating func scan(_ now: TailTime) {
         guard self.claim() else { return }
+        defer { self.turns.looked(from: now.monotonic, to: self.clock.monotonicTime()) }
         self.hints.beginLook()
         Self.entering(&self.tail, &self.hints) { tail, enter in tail.scan(now, enter: enter) }
         self.watchLinks(now)
@@ -83,6 +84,7 @@ extension Pump where Hints: ~Copyable {
     private mutating func claim() -> Bool {
         do throws(FileSystemError) {
             try self.claims.claim()
+            self.followClaimed()
             return true
         } catch {
             self.failure = error

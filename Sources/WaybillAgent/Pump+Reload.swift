@@ -18,9 +18,7 @@ extension Pump where Hints: ~Copyable {
             return .refused("agent.sources: \(error); another agent ships this spool")
         }
         if reload.reconnects || configuration.sources != self.configuration.sources {
-            self.checkpoint(self.now)
-            if self.phase == .ready { self.send(.bye) }
-            self.endConnection()
+            self.part()
             self.follow(configuration)
             if let make = reload.buffers {
                 let former = self.buffers
@@ -30,8 +28,6 @@ extension Pump where Hints: ~Copyable {
             }
             self.batchByteCountMax = configuration.batchByteCountMax
             self.receiverIndex = 0
-            self.reconnection.succeeded()
-            self.phase = .disconnected(retryAt: self.clock.monotonicTime())
         } else {
             self.tail.keep(configuration.tailLimits.keep)
             self.tail.limitQuarantine(configuration.tailLimits.quarantine)
@@ -41,13 +37,26 @@ extension Pump where Hints: ~Copyable {
         return .taken
     }
 
-    private mutating func follow(_ configuration: AgentConfiguration) {
-        let setAside = self.tail.follow(configuration.tailSources, limits: configuration.tailLimits)
+    /// Writes the registry and ends the connection, so that nothing is on its way; the next one begins at once.
+    mutating func part() {
+        self.checkpoint(self.now)
+        if self.phase == .ready { self.send(.bye) }
+        self.endConnection()
+        self.reconnection.succeeded()
+        self.phase = .disconnected(retryAt: self.clock.monotonicTime())
+    }
+
+    /// Forgets streams that are not followed any more.
+    mutating func leave(_ setAside: [StreamKey]) {
         for stream in setAside {
             self.lags.remove(stream)
             self.disputes.settle(stream)
             self.streams.succeeded(stream)
         }
+    }
+
+    private mutating func follow(_ configuration: AgentConfiguration) {
+        self.leave(self.tail.follow(configuration.tailSources, limits: configuration.tailLimits))
         self.fileErrors.removeAll()
         self.schedule.hurry(self.clock.monotonicTime())
         self.hasSettledScan = false

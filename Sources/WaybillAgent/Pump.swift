@@ -90,6 +90,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var summary = AgentSummary()
     var lines: LineLedger
     var claims: SpoolClaims<Files>
+    var turns: SpoolTurns
     /// How long each stream was when the round began; `nil` when the run has no such bound.
     var roundEnds: [StreamKey: Int]?
     /// Whether the scan requested when everything seemed settled has found nothing more.
@@ -128,7 +129,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.batchByteCountMax = configuration.batchByteCountMax
         self.buffers = buffers
         self.lines = LineLedger(isKept: configuration.countsLines)
-        self.claims = SpoolClaims(configuration.sources.compactMap(\.spool), on: files)
+        self.claims = SpoolClaims(
+            configuration.sources.compactMap(\.spool), countMax: configuration.claimCountMax, on: files)
         self.startedAt = clock.wallTime()
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
@@ -137,6 +139,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.liveness = Liveness(at: now)
         self.lastProgress = now
         self.schedule = ScanSchedule(now)
+        self.turns = SpoolTurns(now)
         self.started = now
         self.unreadySince = now
     }
@@ -191,6 +194,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.hasSettledScan = false
         }
         if self.schedule.isDue(.watches, now.monotonic) { self.checkWatches(now) }
+        self.passClaims(now)
         if self.schedule.isDue(.everything, now.monotonic) {
             self.scan(now)
         } else if self.tail.hasFreshFiles, self.schedule.isDue(.freshFiles, now.monotonic) {
@@ -397,6 +401,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         var wake = self.schedule.next(hasFreshFiles: self.tail.hasFreshFiles)
         if !self.hangingMounts.isEmpty { wake = min(wake, now + Self.mountPause) }
         if let lingerUntil { wake = min(wake, lingerUntil) }
+        if !self.claims.waiting.isEmpty { wake = min(wake, self.turns.nextAt) }
         if let retry = self.retries.first { wake = min(wake, retry.at) }
         if let stopDeadline { wake = min(wake, stopDeadline) }
         if let pausedUntil { wake = min(wake, pausedUntil) }

@@ -235,6 +235,7 @@ public final class Dispatcher: Sendable {
             try files.createDirectories(spool)
             var claims = SpoolClaims([GlobPattern.quoted(spool)], on: files)
             try claims.claim()
+            guard !claims.isShort else { throw FileSystemError("lock", path: spool, errno: Errno.tooManyFiles) }
         } catch {
             throw DispatchFailure(error)
         }

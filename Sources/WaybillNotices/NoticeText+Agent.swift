@@ -123,9 +123,9 @@ extension NoticeText {
             remedy: "Raise fs.inotify.max_user_watches (sysctl)."),
         .fewDescriptors: NoticeText(
             "The process may open no more files", of: [],
-            cause: "The limit of open files (ulimit -n) is lower than what the agent uses besides its logs.",
+            cause: "The limit of open files (ulimit -n) is lower than what the agent uses, or there are more spools than it allows.",
             effect:
-                "Fewer files are held open, and all are shipped in turn. A file that is deleted while it is closed is lost.",
+                "Fewer files are held open, and all are shipped in turn; spools take turns, too. A file that is deleted while it is closed is lost.",
             remedy: "Raise the limit (systemd: LimitNOFILE), or lower limits.open_files."),
         .mountHangs: NoticeText(
             "A file system does not answer", of: ["path"],

@@ -13,6 +13,7 @@ package enum Errno {
     package static let exists = EEXIST
     package static let notEmpty = ENOTEMPTY
     package static let inUse = EBUSY
+    package static let tooManyFiles = EMFILE
     /// A link is where none is followed.
     package static let link = ELOOP
     package static let notPermitted = EPERM

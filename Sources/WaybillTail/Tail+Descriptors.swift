@@ -146,7 +146,12 @@ extension TailLimits {
 
     /// Lowers the number of open files to what the process may have besides those that are open already.
     package mutating func fit(descriptorCountMax: Int, openCount: Int) {
-        let room = descriptorCountMax - openCount - Self.descriptorCountKept
+        let room = Self.room(descriptorCountMax: descriptorCountMax, openCount: openCount)
         self.openFileCountMax = max(1, min(room, self.openFileCountMax))
+    }
+
+    /// How many descriptors are left for files and spools.
+    package static func room(descriptorCountMax: Int, openCount: Int) -> Int {
+        descriptorCountMax - openCount - Self.descriptorCountKept
     }
 }

@@ -25,12 +25,13 @@ extension Tail {
     }
 
     func source(of path: String) -> Int? {
-        self.patterns.firstIndex { $0.matches(path) }
+        self.patterns.firstIndex { $0.matches(path) }.flatMap { self.isLeftToWait(path, source: $0) ? nil : $0 }
     }
 
     // MARK: One path
 
     mutating func observe(_ path: String, source: Int, _ now: TailTime) {
+        guard !self.isLeftToWait(path, source: source) else { return }
         let status: FileStatus
         do throws(FileSystemError) {
             guard let found = try self.status(at: path, source: source) else {

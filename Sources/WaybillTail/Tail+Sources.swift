@@ -82,7 +82,7 @@ extension Tail {
     /// Stops following a file; its entry in the registry stays.
     ///
     /// Bytes that only its descriptor leads to are lost, and reported.
-    private mutating func setAside(_ key: StreamKey, source: String) {
+    mutating func setAside(_ key: StreamKey, source: String) {
         if self.table[key].reach == .descriptor {
             self.table[key].reach = .gone
             if self.table[key].acked < self.table[key].byteCount {

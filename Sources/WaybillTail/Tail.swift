@@ -79,6 +79,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// The wall clock at the last scan or meeting.
     var seenAt = WallTime.unknown
     var looks = Looks()
+    /// The spools whose segments are followed; `nil`: all.
+    var allowedSpools: Set<PathKey>?
     /// The buffer for the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)
 
