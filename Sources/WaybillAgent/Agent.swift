@@ -50,7 +50,7 @@ package final class Agent: Service {
         self.result.withLock { $0 = outcome }
         switch outcome {
         case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): self.telemetry.stopped(summary)
-        case .failed, .unsecurable, .unmeasurable: break
+        case .failed, .unsecurable, .unmeasurable, .misnamed: break
         }
         guard attempts.areOver else {
             // A slow name lookup keeps only the event loop alive: its answer may come after the deadline.
@@ -166,6 +166,7 @@ package final class Agent: Service {
             }
             let records = self.recordGuard(configuration)
             let registry = try self.openRegistry(configuration, files, records)
+            if let change = try self.settleName(of: &configuration, registry, files) { return .misnamed(change) }
             self.telemetry.started(configuration, entryCount: registry.recovery.entryCount)
             self.telemetry.registryDamaged(registry.recovery.notes)
             let hints = DirectoryWatcher(self.mounts)

@@ -91,7 +91,11 @@ package enum RoundExtent: Hashable, Sendable {
 /// An agent's configuration.
 package struct AgentConfiguration: Sendable {
     /// Identifies this agent; it must not change, because foreign streams are named after it.
-    package var name: AgentName
+    package var name: AgentName { didSet { self.isNameDerived = false } }
+    /// Whether the name is not a configured one: then the name in the state directory holds.
+    package var isNameDerived = false
+    /// The name in the state directory that may be replaced by another one.
+    package var formerName: AgentName?
     /// Proves the name of an app's install; `nil` for other agents, and until ``usesDeviceKey`` has found it.
     package private(set) var deviceKey: DeviceKey?
     /// Whether the name is that of a key in the state directory, which the first run makes.
@@ -328,12 +332,14 @@ package enum AgentOutcome: Hashable, Sendable {
     case unsecurable(TLSSetupError)
     /// The address for metrics cannot be used.
     case unmeasurable(MetricsServer.Failure)
+    /// The state has logs of an agent with another name.
+    case misnamed(AgentNameChange)
 
     /// What the run did; `nil` for one that did nothing.
     package var summary: AgentSummary? {
         switch self {
         case .drained(let summary), .stopped(let summary), .unreachable(_, let summary): summary
-        case .failed, .unsecurable, .unmeasurable: nil
+        case .failed, .unsecurable, .unmeasurable, .misnamed: nil
         }
     }
 }

@@ -9,4 +9,20 @@ extension AgentTelemetry {
             .fewDescriptors, "there are more spools than this process may have files open; they are shipped in turn",
             metadata: ["claimed": .number(count), "waiting": .number(waiting)])
     }
+
+    /// The machine would have another name now.
+    func keptName(_ change: AgentNameChange) {
+        self.logger.notice(
+            "this machine's id or name has changed; the agent goes on under the name of its state",
+            metadata: ["name": "\(change.former)", "derived": "\(change.name)"])
+    }
+
+    func renamed(_ change: AgentNameChange) {
+        self.logger.notice(
+            change.logCount > 0
+                ? "the agent has another name; every log is shipped again under it" : "the agent has another name",
+            metadata: [
+                "from": "\(change.former)", "to": "\(change.name)", "logs": .number(change.logCount),
+            ])
+    }
 }

@@ -155,7 +155,7 @@ extension Pump where Hints: ~Copyable {
         case .drained: return .drained(self.summary)
         case .stopped: return .stopped(self.summary)
         case .unreachable(let reason, _): return .unreachable(reason, self.summary)
-        case .failed, .unsecurable, .unmeasurable: return outcome
+        case .failed, .unsecurable, .unmeasurable, .misnamed: return outcome
         }
     }
 }

@@ -84,6 +84,12 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(help: .key("agent.name"))
     var name: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Accept that the agent no longer has the name that its state was begun with, and ships every log again.",
+            valueName: "name"))
+    var renamedFrom: String?
+
     @Option(help: .key("agent.compression"))
     var compression: Int?
 
@@ -191,6 +197,13 @@ struct AgentCommand: AsyncParsableCommand {
         case .unmeasurable(let failure):
             Console.end(.addressUnusable, "\(failure)")
             throw ExitCode.files
+        case .misnamed(let change):
+            Console.end(
+                .nameChanged,
+                "the agent's name is \(change.name), and its state has \(change.logCount) logs under \(change.former): "
+                    + "each would be shipped again; go back to that name (agent.name, --name), or accept it with "
+                    + "--renamed-from \(change.former)")
+            throw ExitCode.badConfiguration
         case nil:
             guard self.once else { break }
             Console.end(.interrupted, "interrupted before anything was shipped; nothing is lost, run it again")
@@ -216,7 +229,8 @@ struct AgentCommand: AsyncParsableCommand {
             guard let agent = file.agent else { throw ValidationError("\(self.config ?? "") has no section agent:") }
             configuration = agent
         }
-        if let name { configuration.name = try self.agentName(name) }
+        if let name { configuration.name = try Self.agentName(name, "--name") }
+        configuration.formerName = try self.renamedFrom.map { try Self.agentName($0, "--renamed-from") }
         if let state { configuration.stateDirectory = state }
         if !self.receivers.isEmpty { configuration.receivers = self.receivers }
         if let group, let pattern = self.spool.first(where: GlobPattern.hasWildcard) {
@@ -298,8 +312,8 @@ struct AgentCommand: AsyncParsableCommand {
         return value
     }
 
-    private func agentName(_ name: String) throws -> AgentName {
-        guard let agentName = AgentName(name) else { throw ValidationError("--name must be \(AgentName.rule)") }
+    private static func agentName(_ name: String, _ option: String) throws -> AgentName {
+        guard let agentName = AgentName(name) else { throw ValidationError("\(option) must be \(AgentName.rule)") }
         return agentName
     }
 }

@@ -359,7 +359,10 @@ extension ReceiverConfiguration: ConfigurationRoot {
 
 extension AgentConfiguration: ConfigurationRoot {
     static var defaults: AgentConfiguration {
-        AgentConfiguration(name: DefaultAgentName.value, stateDirectory: "", receivers: [], sources: [])
+        var configuration = AgentConfiguration(
+            name: DefaultAgentName.value, stateDirectory: "", receivers: [], sources: [])
+        configuration.isNameDerived = true
+        return configuration
     }
 
     private var security: TLSClientConfiguration {

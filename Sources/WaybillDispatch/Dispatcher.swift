@@ -200,7 +200,7 @@ public final class Dispatcher: Sendable {
                     deliveredCount: summary.ackedLineCount, remainingCount: summary.remainingLineCount))
         case .failed(let error): return .failed(DispatchFailure(error))
         case .unsecurable(let error): return .failed(DispatchFailure(code: .tls, message: "\(error)"))
-        case .unmeasurable, nil: preconditionFailure("a round has no metrics and ends")
+        case .unmeasurable, .misnamed, nil: preconditionFailure("a round has no metrics, a key's name, and an end")
         }
     }
 

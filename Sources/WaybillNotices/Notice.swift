@@ -160,6 +160,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case libraryFailed = 4012
     case storeUnsafe = 4013
     case interrupted = 4014
+    case nameChanged = 4015
 
     /// `WB` and four digits.
     package var id: String { "WB\(self.rawValue)" }

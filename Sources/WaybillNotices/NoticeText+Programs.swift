@@ -122,6 +122,13 @@ extension NoticeText {
             cause: "A signal (SIGTERM, SIGINT) ended the program before its work was done.",
             effect: "The program ends with exit code 75. Nothing is lost.",
             remedy: "Run the program again: it goes on where it stopped."),
+        .nameChanged: NoticeText(
+            "The agent has another name than its state", of: [],
+            cause: "The agent's configured name is not the one that its state has logs under.",
+            effect: "The program ends with exit code 78: under another name every log would be shipped again.",
+            remedy:
+                "Go back to the former name, or accept that every log is shipped again: start once with --renamed-from and the former name."
+        ),
         .tlsUnusable: NoticeText(
             "TLS cannot be set up", of: [],
             cause: "A certificate, a key or a CA file is missing, damaged or does not fit.",

@@ -74,6 +74,9 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
         if let log { self.files.close(log) }
     }
 
+    /// The keys of the entries that opening found, until these are taken.
+    package var keys: Dictionary<String, String>.Keys { self.found.keys }
+
     /// The entries that opening found; empty from the second call on.
     package mutating func takeEntries() -> [String: String] {
         let entries = self.found

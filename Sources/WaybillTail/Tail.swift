@@ -109,7 +109,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         var fleet: String?
         var fleetOrdinals: Set<Int> = []
         let reading = records?.begin(Self.entriesName)
-        for (id, text) in registry.takeEntries() {
+        for (id, text) in registry.takeEntries() where recovery.takes(id, of: agent) {
             let place = Int(FNV1a.hash(id.utf8) >> 1)
             if reading?.poison == place {
                 recovery.poison = TailRecovery.Poison(key: id, text: text, signal: reading?.signal ?? 0)
@@ -152,7 +152,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.deleted = DeletedSegments(
             path: Path.join(Path.parent(of: registry.path), "deleted.log"), files: fileSystem)
         self.registry = registry
-        self.changes = RegistryChanges(removing: recovery.unreadableKeys)
+        self.changes = RegistryChanges(removing: recovery.unreadableKeys + recovery.formerKeys)
     }
 
     deinit {

@@ -262,6 +262,8 @@ package struct TailRecovery: Hashable, Sendable {
     package internal(set) var entryCount = 0
     /// Keys of unreadable entries, which are dropped.
     package internal(set) var unreadableKeys: [String] = []
+    /// Keys of logs' entries from before the agent got its present name, which are dropped.
+    package internal(set) var formerKeys: [String] = []
     /// An entry that ended the agent twice, which is dropped, too.
     package internal(set) var poison: Poison?
 

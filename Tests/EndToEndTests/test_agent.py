@@ -567,5 +567,90 @@ class ForeignFileTests(AgentTest):
 
 
 
+class NameTests(AgentTest):
+    """The state keeps the agent's name, which begins the ids of its logs."""
+
+    def ship(self, *arguments):
+        result = run(*self.site.agent_arguments("--once", *self.globbing(), *arguments))
+        return result.returncode, result.stderr.decode()
+
+    def grow(self):
+        lines = self.maker.foreign(20)
+        self.ledger.add(lines)
+        self.append("web.json", lines)
+        return lines
+
+    @property
+    def name(self):
+        return (self.site.state / "name").read_text()
+
+    def test_another_name_over_logs_is_refused_until_it_is_accepted(self):
+        """WB4015 and exit 78, nothing shipped; back to the name all goes on; accepted, every log comes again whole."""
+        receiver = self.site.receiver()
+        first = self.grow()
+        self.assertEqual(self.ship("--name", "one")[0], 0)
+        self.assertEqual(self.name, "one\n")
+        second = self.grow()
+        for arguments in (["--name", "two"], ["--name", "two", "--renamed-from", "three"]):
+            code, log = self.ship(*arguments)
+            self.assertEqual(code, 78, log)
+            for word in ("WB4015", "two", "1 logs under one", "--renamed-from one"):
+                self.assertIn(word, log)
+            self.assertNotIn("WB221", log)
+        self.assertEqual(self.ship("--name", "one")[0], 0)
+        self.until_archived(40)
+        code, log = self.ship("--name", "two", "--renamed-from", "one")
+        self.assertEqual(code, 0, log)
+        self.assertIn("every log is shipped again", log)
+        self.assertNotIn("WB221", log)
+        self.assertEqual(self.name, "two\n")
+        self.ledger.add(first + second)
+        # It does nothing from now on.
+        self.assertEqual(self.ship("--name", "two", "--renamed-from", "one")[0], 0)
+        self.assertEqual(self.ship("--name", "one")[0], 78)
+        self.assert_stored(receiver)
+
+    def test_a_name_that_is_not_configured_stays_the_state_s(self):
+        """A machine with another id or name goes on where it was, and says so."""
+        receiver = self.site.receiver()
+        self.grow()
+        self.assertEqual(self.ship("--name", "machine-1")[0], 0)
+        self.grow()
+        code, log = self.ship()
+        self.assertEqual(code, 0, log)
+        self.assertIn("goes on under the name of its state", log)
+        self.assertEqual(self.name, "machine-1\n")
+        self.assert_stored(receiver)
+
+    def test_a_state_without_its_name_has_it_in_its_logs(self):
+        """As a state of a version that wrote no name, and one whose file is damaged."""
+        receiver = self.site.receiver()
+        self.grow()
+        self.assertEqual(self.ship("--name", "one")[0], 0)
+        for damage in (lambda path: path.unlink(), lambda path: path.write_bytes(b"\xff\n"),
+                       lambda path: path.write_bytes(b"")):
+            damage(self.site.state / "name")
+            self.assertEqual(self.ship("--name", "two")[0], 78)
+            damage(self.site.state / "name")
+            self.grow()
+            self.assertEqual(self.ship()[0], 0)
+            self.assertEqual(self.name, "one\n")
+        self.assert_stored(receiver)
+
+    def test_spools_alone_go_on_under_any_name(self):
+        """The ids of segments have no agent's name: nothing is refused, and nothing comes twice."""
+        receiver = self.site.receiver()
+        writer = self.maker.writer()
+        path = self.maker.segment(self.site.spool, self.maker.lines(20), writer, 1, self.ledger)
+        with open(path, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            self.site.once("--name", "one")
+            self.assertEqual(self.site.once("--name", "two")["lines"], 0)
+        self.assertEqual(self.name, "two\n")
+        self.site.once("--name", "three")
+        self.assertEqual(list(self.site.spool.iterdir()), [])
+        self.assert_stored(receiver)
+
+
 if __name__ == "__main__":
     unittest.main()

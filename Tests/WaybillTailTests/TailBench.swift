@@ -10,7 +10,7 @@ final class TailBench<Files: FileSystem> {
     let root: String
     var limits: TailLimits
     private(set) var sources: [SourceConfiguration]
-    let agent = AgentName("agent") ?? { preconditionFailure("a good name") }()
+    var agent = AgentName("agent") ?? { preconditionFailure("a good name") }()
 
     private var tail: Tail<Files>?
     private let buffer: UnsafeMutableRawBufferPointer
