@@ -43,6 +43,7 @@ extension AgentConfiguration {
         taken.metrics = self.metrics
         taken.statusSocket = self.statusSocket
         taken.tailLimits.openFileCountMax = self.tailLimits.openFileCountMax
+        taken.claimCountMax = self.claimCountMax
         taken.mode = self.mode
         taken.software = self.software
         taken.countsLines = self.countsLines

@@ -10,6 +10,13 @@ extension AgentTelemetry {
             metadata: ["claimed": .number(count), "waiting": .number(waiting)])
     }
 
+    func locksUnseen(_ folder: String, _ grace: Duration) {
+        self.logger.warning(
+            .locksUnseen,
+            "this spool is on a network mount or on FUSE: locks of its writers may not be seen, and segments stay longer",
+            metadata: ["path": "\(folder)", "grace_seconds": "\(grace.components.seconds)"])
+    }
+
     /// The machine would have another name now.
     func keptName(_ change: AgentNameChange) {
         self.logger.notice(

@@ -384,6 +384,7 @@ package struct AgentTelemetry: Sendable {
                 .fileUnreadable, "a file or folder cannot be read; what is in it is not shipped",
                 metadata: ["path": "\(path)", "cause": "\(error)"])
         case .fewDescriptors(let count): self.fewDescriptors(count)
+        case .locksUnseen(let folder, let grace): self.locksUnseen(folder, grace)
         case .recognized(let path, let format): self.recognized(path, format, untoldCount: 0)
         case .refused(let path, let refusal): self.refused(path, refusal)
         case .compressed(let folder, let first, let count): self.compressed(folder, first, count)

@@ -127,6 +127,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case fileShorter = 2223
     case endUnseen = 2224
     case mountHangs = 2225
+    case locksUnseen = 2226
 
     // Deliveries.
     case deliveryRefused = 3001

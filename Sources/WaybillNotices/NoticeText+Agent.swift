@@ -123,7 +123,8 @@ extension NoticeText {
             remedy: "Raise fs.inotify.max_user_watches (sysctl)."),
         .fewDescriptors: NoticeText(
             "The process may open no more files", of: [],
-            cause: "The limit of open files (ulimit -n) is lower than what the agent uses, or there are more spools than it allows.",
+            cause:
+                "The limit of open files (ulimit -n) is lower than what the agent uses, or there are more spools than it allows.",
             effect:
                 "Fewer files are held open, and all are shipped in turn; spools take turns, too. A file that is deleted while it is closed is lost.",
             remedy: "Raise the limit (systemd: LimitNOFILE), or lower limits.open_files."),
@@ -132,6 +133,13 @@ extension NoticeText {
             cause: "A server (NFS, SMB) or a program (FUSE) behind the mount `path` is down, stopped or very slow.",
             effect: "What is on it waits; nothing of it is taken for gone. All other files are shipped as ever.",
             remedy: "Bring the server or program back; the agent goes on by itself. If none will come: umount -l."),
+        .locksUnseen: NoticeText(
+            "Locks of a spool's writers may not be seen", of: ["path"],
+            cause:
+                "The spool is on a network mount or on FUSE, where a program on another host or mount may write unseen.",
+            effect:
+                "Nothing waits: lines are shipped as they come. A segment stays until its writer has begun another one, or has not written to it for an hour; what it writes later is lost.",
+            remedy: "Keep the spool on a local disk of the host where the app and an agent run."),
         .fileUnreadable: NoticeText(
             "A file or folder cannot be read", of: ["path"],
             cause: "Permissions or the disk refuse it, or its name is not UTF-8. `cause` says which.",
@@ -185,12 +193,12 @@ extension NoticeText {
         .duplicateSegment: NoticeText(
             "A segment exists twice", of: ["stream"],
             cause: "Two files have the name of one segment: a spool was copied.",
-            effect: "One of them is shipped.",
+            effect: "One of them is shipped: the longer one, if it begins with the other.",
             remedy: "Remove the copy."),
         .segmentDisputed: NoticeText(
             "The receiver does not prove that it holds a segment", of: ["stream"],
             cause:
-                "The receiver says that it holds the segment, and cannot prove it: it may be a false receiver, hold other bytes, or lack `skipped` bytes that another agent with the same credential skipped.",
+                "The receiver says that it holds the segment, and cannot prove it: it may be a false receiver, hold other bytes, have got a shorter copy first, or lack `skipped` bytes that another agent with the same credential skipped.",
             effect: "The segment stays on disk.",
             remedy: "If the receiver is the right one, run waybill reship on the file."),
         .segmentAwaits: NoticeText(

@@ -432,7 +432,15 @@ package enum FileSystemType {
         0xF15F,  // eCryptfs
     ]
 
+    /// Those of them that lie on this machine's own disks, with its own locks.
+    private static let own: Set<UInt32> = [0x794C_7630, 0xF15F]
+
     package static func isBlind(_ type: UInt32) -> Bool { self.blind.contains(type) }
+
+    /// Whether others may lock files in it, unseen by this machine.
+    package static func isShared(_ type: UInt32) -> Bool { self.blind.contains(type) && !self.own.contains(type) }
+
+    static func isShared(at path: String) -> Bool { self.isShared(waybill_file_system_type(path)) }
 
     /// Whether a path lies in such a file system.
     static func isBlind(at path: String) -> Bool { self.isBlind(waybill_file_system_type(path)) }

@@ -313,6 +313,8 @@ package struct POSIXFileSystem: FileSystem {
             totalByteCount: Int(status.f_blocks) * Int(status.f_frsize))
     }
 
+    package func isShared(at path: String) -> Bool { FileSystemType.isShared(at: path) }
+
     // MARK: In an open folder
 
     package func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID {

@@ -43,7 +43,7 @@ extension Tail {
             self.table[key].isProbing = false
             guard self.table[key].phase == .following, self.table[key].isDrained else { continue }
             do throws(FileSystemError) {
-                try self.probe(key)
+                try self.probe(key, now)
             } catch {
                 self.readFailed(key, error)
             }
@@ -51,18 +51,48 @@ extension Tail {
         }
     }
 
-    private mutating func probe(_ key: StreamKey) throws(FileSystemError) {
+    private mutating func probe(_ key: StreamKey, _ now: TailTime) throws(FileSystemError) {
         guard case .opened(let descriptor) = self.open(key),
             try self.files.lock(descriptor, .exclusive)
         else { return }
         // The length is final only now, when no writer can append.
         let status = try self.files.status(descriptor)
+        guard self.isWriterGone(key, status, now) else {
+            if self.table[key].reach == .path { self.closeDescriptor(key) }
+            return
+        }
         self.table[key].byteCount = status.byteCount
         self.table[key].modified = status.modified
         self.table[key].phase = .complete
         // Releases the lock.
         if self.table[key].reach == .path { self.closeDescriptor(key) }
         self.enqueue(key)
+    }
+
+    /// Whether nobody writes to a segment whose lock is free.
+    ///
+    /// On a file system that others may use their locks are not seen. There the writer must have begun another segment,
+    /// or not have written to this one for ``TailLimits/sharedSegmentGrace``.
+    private mutating func isWriterGone(_ key: StreamKey, _ status: FileStatus, _ now: TailTime) -> Bool {
+        let file = self.table[key]
+        guard case .segment(let id) = file.origin, self.files.isShared(at: file.path) else { return true }
+        // A time in the future is of another machine's clock.
+        let age = Duration.milliseconds(abs(now.wall.milliseconds - status.modified / 1_000_000))
+        guard age < self.limits.sharedSegmentGrace, !self.hasSuccessor(id) else { return true }
+        let folder = Path.parent(of: file.path)
+        self.notices.complain("locks:\(folder)", .locksUnseen(folder: folder, grace: self.limits.sharedSegmentGrace))
+        return false
+    }
+
+    /// Whether the writer of a segment has begun a later one.
+    private func hasSuccessor(_ id: String) -> Bool {
+        guard let name = SegmentName(parsing: id + SegmentName.suffix) else { return false }
+        return self.bySegment.keys.contains { other in
+            guard other.hasPrefix(name.writer), let later = SegmentName(parsing: other + SegmentName.suffix) else {
+                return false
+            }
+            return later.firstSequence > name.firstSequence
+        }
     }
 
     /// Cleans up segments whose writer died before it renamed them.

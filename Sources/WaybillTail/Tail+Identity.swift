@@ -31,10 +31,7 @@ extension Tail {
             return
         }
         if let other = self.bySegment[id] {
-            guard self.table[other].reach != .path else {
-                self.notices.complain(path, .duplicateSegment(StreamID(unchecked: id), path: path))
-                return
-            }
+            guard self.givesWay(other, to: path, status) else { return }
             self.forget(other)
         }
         var file = TailedFile(source: source, origin: .segment(id: id), path: path, status: status)

@@ -110,6 +110,8 @@ package struct TailLimits: Hashable, Sendable {
     package var renamedGrace = Duration.seconds(600)
     /// The age at which an empty, unlocked segment is deleted, even if it is still named `.new`.
     package var emptySegmentAge = Duration.seconds(60)
+    /// How long a segment on a file system that others may use must not be written to before its writer counts as gone.
+    package var sharedSegmentGrace = Duration.seconds(3600)
     /// The interval at which ``Tail/isCheckpointDue(_:)`` requests a checkpoint while there are changes.
     package var checkpointInterval = Duration.seconds(1)
     /// The number of fully read segments that one scan checks for whether their writer is gone.
@@ -220,8 +222,10 @@ package enum TailNotice: Hashable, Sendable {
     case notRegular(path: String)
     /// A spool has a file whose name is not a segment's.
     case notSegment(path: String)
-    /// Two paths claim one segment; only the first is followed.
+    /// Two paths claim one segment; one of them is followed.
     case duplicateSegment(StreamID, path: String)
+    /// The locks of a spool's writers may not be seen here: a segment is not completed before `grace` has passed.
+    case locksUnseen(folder: String, grace: Duration)
     /// `keptByteCount` of its bytes are in the quarantine folder.
     case tooLong(StreamID, offset: Int, length: Int, keptByteCount: Int, quarantinePath: String)
     /// A line is longer than the limit and goes on; reported again whenever it is twice as long.

@@ -93,6 +93,8 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
     }
 
     package let memory: MemoryDisk
+    /// Whether other machines use the disk, too.
+    package let isShared = Lock(false)
     private let mutex = Lock(())
     private var plan: ((Call) -> Fault?)?
     private var faults: [Int: Fault] = [:]
@@ -459,6 +461,8 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
     package func space(at path: String) throws(FileSystemError) -> DiskSpace {
         try self.ask(.space, path) { () throws(FileSystemError) in try self.memory.space(at: path) }
     }
+
+    package func isShared(at path: String) -> Bool { self.isShared.withLock { $0 } }
 
     // MARK: In an open folder
 

@@ -195,6 +195,15 @@
             }
         }
 
+        @Test func `others may lock files on a network mount or FUSE, and nobody else an overlay's`() {
+            for type: UInt32 in [0x6969, 0xFF53_4D42, 0x6573_5546, 0x0102_1997] {
+                #expect(FileSystemType.isShared(type))
+            }
+            for type: UInt32 in [0x794C_7630, 0xF15F, 0xEF53, 0x5846_5342, 0x0102_1994] {
+                #expect(!FileSystemType.isShared(type))
+            }
+        }
+
         @Test func `two paths to one folder are two hints`() throws {
             let bench = try Bench()
             try bench.link("/same", to: "log")

@@ -66,4 +66,80 @@ struct TailSpoolTests {
         #expect(bench.withTail { $0.notices.loss } == TailLoss())
         #expect(!bench.notices.contains { if case .vanished = $0 { true } else { false } })
     }
+
+    // MARK: Copies
+
+    /// A segment of the first writer in a spool.
+    private func copy(in spool: Int) -> String { "/spools/\(spool)/\(Self.writer)1-00000000000000000001.ndjson" }
+
+    @Test(arguments: [(1, 2), (2, 1)])
+    func `of a segment and an earlier copy of it all lines are shipped once`(whole: Int, earlier: Int) throws {
+        let bench = try self.bench()
+        files.append(copy(in: whole), "one\ntwo\n")
+        files.append(copy(in: earlier), "one\n")
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\n"])
+        #expect(!files.exists(copy(in: whole)))
+        #expect(bench.notices.contains { if case .duplicateSegment = $0 { true } else { false } })
+        #expect(bench.withTail { $0.notices.loss } == TailLoss())
+    }
+
+    @Test func `a longer file of other bytes does not take a segment's place`() throws {
+        let bench = try self.bench()
+        files.append(copy(in: 1), "one\n")
+        files.append(copy(in: 2), "other\nlines\n")
+        bench.isSlow = true
+        bench.scan()
+        bench.ship()
+        bench.isSlow = false
+        bench.scan()
+        #expect(bench.batches.map(\.bytes) == [Array("one\n".utf8)])
+    }
+
+    @Test func `a segment that a mirror replaces goes on where it was`() throws {
+        let bench = try self.bench()
+        files.append(copy(in: 1), "one\n")
+        let writer = try files.open(copy(in: 1), .append)
+        #expect(try files.lock(writer, .shared))
+        bench.run()
+        files.append("/mirror", "one\ntwo\n")
+        try files.rename("/mirror", to: copy(in: 1))
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\n"])
+        #expect(!files.exists(copy(in: 1)))
+        #expect(bench.batches.map { String(decoding: $0.bytes, as: UTF8.self) } == ["one\n", "two\n"])
+        #expect(bench.withTail { $0.notices.loss } == TailLoss())
+    }
+
+    // MARK: Shared file systems
+
+    @Test func `where locks are not seen a segment stays until it has rested`() throws {
+        let bench = try self.bench()
+        files.isShared.withLock { $0 = true }
+        files.append(path(1), "one\n")
+        bench.run()
+        bench.advance(3_590_000)
+        bench.run()
+        #expect(bench.texts == ["one\n"])
+        #expect(files.unlinkedPaths == [])
+        files.append(path(1), "two\n")
+        bench.run()
+        #expect(bench.texts == ["one\ntwo\n"])
+        bench.advance(20_000)
+        bench.run()
+        #expect(files.unlinkedPaths == [path(1)])
+        let told = bench.notices.filter { if case .locksUnseen = $0 { true } else { false } }
+        #expect(told == [.locksUnseen(folder: "/spools/1", grace: .seconds(3600))])
+    }
+
+    @Test func `where locks are not seen a later segment of the writer ends an earlier one`() throws {
+        let bench = try self.bench()
+        files.isShared.withLock { $0 = true }
+        let later = path(1).replacing("00001.ndjson", with: "00002.ndjson")
+        files.append(path(1), "one\n")
+        files.append(later, "two\n")
+        bench.run()
+        #expect(bench.texts == ["one\n", "two\n"])
+        #expect(files.unlinkedPaths == [path(1)])
+    }
 }
