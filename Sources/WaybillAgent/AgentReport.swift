@@ -42,6 +42,8 @@ package struct AgentReport: Hashable, Sendable {
 
     var standing = AgentStanding()
     var time = WallTime.unknown
+    /// The agent's, which its state may have.
+    var name = ""
     var started = WallTime.unknown
     var connectedSince: WallTime?
     var receiver: String?
@@ -56,7 +58,7 @@ package struct AgentReport: Hashable, Sendable {
         let summary = self.standing.summary
         return JSONWriter.object { json in
             json.member("part", "agent")
-            json.member("name", configuration.name.description)
+            json.member("name", self.name)
             json.member("software", configuration.software)
             json.member("time", self.time.milliseconds)
             json.member("started", self.started.milliseconds)

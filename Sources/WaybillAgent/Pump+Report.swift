@@ -23,6 +23,7 @@ extension Pump where Hints: ~Copyable {
         self.lags.prune { self.tail.contains($0) }
         let now = self.now
         var report = AgentReport()
+        report.name = self.configuration.name.description
         report.standing = self.standing
         report.time = now.wall
         report.started = self.startedAt

@@ -75,6 +75,8 @@ extension Pump where Hints: ~Copyable {
             self.turns.isOver(isResting: isResting, time)
         else { return }
         self.part()
+        // The same receiver goes on.
+        self.receiverIndex = max(0, self.receiverIndex - 1)
         _ = self.claims.pass { _ in true }
         self.turns.turned(time)
         self.schedule.hurry(time)

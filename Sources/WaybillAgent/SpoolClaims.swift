@@ -51,36 +51,44 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     /// - Throws: when another agent ships a spool. A spool that cannot be read is neither claimed nor shipped, and one
     ///   for which no descriptor is left waits.
     package mutating func claim() throws(FileSystemError) {
-        let paths = self.present()
-        guard !self.isBlind else { return }
-        let present = Set(paths.map { PathKey($0) })
-        self.claimed = self.claimed.filter { present.contains($0.key) }
-        // What is gone must not keep others waiting.
-        if !self.waiting.isEmpty {
+        let (paths, isWhole) = self.present()
+        if isWhole, !self.waiting.isEmpty {
+            // What is gone must not keep others waiting.
+            let present = Set(paths.map { PathKey($0) })
+            self.claimed = self.claimed.filter { present.contains($0.key) }
             let found = Set(self.claimed.values)
             self.release { !found.contains($0) }
         }
+        try self.claim(paths)
+    }
+
+    /// - Parameter isTrial: whether those that must wait are locked for a moment, to see that no other agent ships them.
+    private mutating func claim(_ paths: [String], isTrial: Bool = false) throws(FileSystemError) {
+        guard !self.isBlind else { return }
+        let present = Set(paths.map { PathKey($0) })
         let former = self.waiting.filter { present.contains(PathKey($0)) }
         let isFormer = Set(former.map { PathKey($0) })
         self.waiting = []
         for path in former + paths.filter({ !isFormer.contains(PathKey($0)) }) {
-            guard try !self.claim(path) else { continue }
+            guard try !self.claim(path, isTrial: isTrial) else { continue }
             self.waiting.append(path)
         }
         if self.waiting.isEmpty { self.served = [] }
     }
 
-    /// The folders that the patterns match.
-    private mutating func present() -> [String] {
+    /// The folders that the patterns match, and whether every folder on the way could be listed.
+    private mutating func present() -> (paths: [String], isWhole: Bool) {
         self.isBlind = false
         var paths: [String] = []
+        var isWhole = true
         for spool in self.spools {
             var expansion = GlobPattern.Expansion()
             spool.expand(on: self.files, into: &expansion)
             paths += expansion.paths
+            isWhole = isWhole && expansion.failures.isEmpty
             if expansion.failures.contains(where: { $0.code == .tooManyFiles }) { self.isBlind = true }
         }
-        return paths
+        return (paths, isWhole)
     }
 
     /// Claims these spools instead of the former ones; those of both stay claimed throughout.
@@ -92,7 +100,7 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
         )
         self.spools = spools.map { GlobPattern($0) }
         do throws(FileSystemError) {
-            try self.claim()
+            try self.claim(self.present().paths, isTrial: true)
         } catch {
             // What waited before and is claimed now waits again.
             self.release { former.locks[$0] == nil }
@@ -103,7 +111,7 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
             throw error
         }
         var kept: Set<FileIdentity> = []
-        for path in self.present() {
+        for path in self.present().paths {
             do throws(FileSystemError) {
                 if let status = try self.files.status(at: path) { kept.insert(status.identity) }
             } catch {
@@ -111,7 +119,9 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
                 return
             }
         }
-        if !self.isBlind { self.release { !kept.contains($0) } }
+        guard !self.isBlind else { return }
+        self.release { !kept.contains($0) }
+        self.claimed = self.claimed.filter { kept.contains($0.value) }
     }
 
     private mutating func release(where isReleased: (FileIdentity) -> Bool) {
@@ -122,7 +132,7 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     }
 
     /// - Returns: whether no descriptor is lacking for it.
-    private mutating func claim(_ directory: String) throws(FileSystemError) -> Bool {
+    private mutating func claim(_ directory: String, isTrial: Bool) throws(FileSystemError) -> Bool {
         let identity: FileIdentity
         let lock: FileID
         do throws(FileSystemError) {
@@ -133,7 +143,7 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
                 return true
             }
             self.claimed[PathKey(directory)] = nil
-            guard self.locks.count < self.countMax else { return false }
+            guard isTrial || self.locks.count < self.countMax else { return false }
             // A folder that is a link is not shipped.
             lock = try self.files.open(directory, .folder)
         } catch {
@@ -150,6 +160,10 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
             // Nothing of it is read either, before another look.
             if error.code == .hanging { return }
             throw error
+        }
+        guard self.locks.count < self.countMax else {
+            self.files.close(lock)
+            return false
         }
         self.locks[identity] = lock
         self.claimed[PathKey(directory)] = identity

@@ -94,6 +94,20 @@ struct SpoolClaimsTests {
         #expect(claims.count == 1)
     }
 
+    @Test func `a reload that another agent's spool refuses leaves every claim`() throws {
+        let other = Claims(["/spools/5"], on: FaultyFiles(files.memory))
+        try other.claim()
+        let claims = Claims(["/spools/1", "/spools/2", "/spools/3"], countMax: 2, on: files)
+        try claims.claim()
+        #expect(throws: FileSystemError.self) { try claims.replace(with: ["/spools/5", "/spools/4"]) }
+        #expect(claims.allowed == folders(1, 2))
+        #expect(claims.waiting == ["/spools/3"])
+        try claims.replace(with: ["/spools/1", "/spools/4"])
+        #expect(claims.allowed == folders(1))
+        try claims.claim()
+        #expect(claims.allowed == nil)
+    }
+
     @Test func `a spool of another agent ends the claim, also when its turn comes`() throws {
         let other = Claims(["/spools/3"], on: FaultyFiles(files.memory))
         try other.claim()
@@ -137,5 +151,6 @@ private final class Claims {
 
     func claim() throws { try self.claims.claim() }
     func pass(_ isOver: (PathKey) -> Bool) -> Bool { self.claims.pass(where: isOver) }
+    func replace(with spools: [String]) throws { try self.claims.replace(with: spools) }
     func beginRound() { self.claims.beginRound() }
 }
