@@ -26,8 +26,8 @@ extension Agent {
     ///
     /// - Returns: why the agent must not start.
     func settleName(
-        of configuration: inout AgentConfiguration, _ registry: borrowing StateLog<POSIXFileSystem>,
-        _ files: POSIXFileSystem
+        of configuration: inout AgentConfiguration, _ registry: borrowing StateLog<GuardedFiles<POSIXFileSystem>>,
+        _ files: GuardedFiles<POSIXFileSystem>
     ) throws(FileSystemError) -> AgentNameChange? {
         guard !configuration.usesDeviceKey else { return nil }
         let path = Path.join(configuration.stateDirectory, Self.nameFile)
@@ -52,7 +52,9 @@ extension Agent {
     }
 
     /// The name in the file; `nil` without one, and for a damaged one.
-    private func writtenName(_ path: String, _ files: POSIXFileSystem) throws(FileSystemError) -> AgentName? {
+    private func writtenName(_ path: String, _ files: GuardedFiles<POSIXFileSystem>) throws(FileSystemError)
+        -> AgentName?
+    {
         guard let bytes = try files.contents(of: path, byteCountMax: 64), bytes.last == UInt8(ascii: "\n") else {
             return nil
         }
@@ -65,7 +67,7 @@ extension Agent {
         return counts.max { ($0.value, $0.key.description) < ($1.value, $1.key.description) }?.key
     }
 
-    private func write(_ name: AgentName, _ path: String, _ files: POSIXFileSystem) {
+    private func write(_ name: AgentName, _ path: String, _ files: GuardedFiles<POSIXFileSystem>) {
         do throws(FileSystemError) {
             try files.replace(path, with: Array("\(name)\n".utf8))
         } catch {

@@ -158,7 +158,7 @@ package struct SpoolClaims<Files: FileSystem>: ~Copyable {
         } catch {
             self.files.close(lock)
             // Nothing of it is read either, before another look.
-            if error.code == .hanging { return }
+            if error.code == .hanging { return true }
             throw error
         }
         guard self.locks.count < self.countMax else {

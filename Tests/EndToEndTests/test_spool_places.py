@@ -218,7 +218,7 @@ class MountTests(PlaceTest):
         file = self.writer_of(path)
         agent = self.site.agent("--spool", self.seen)
         self.until_archived(10)
-        agent.until_logged("WB2224")
+        agent.until_logged("WB2226")
         file.write(b"".join(lines[10:]))
         self.until_archived(20)
         # The next segment ends this one.
