@@ -149,6 +149,8 @@ package protocol FileSystem: Sendable {
     func space(at path: String) throws(FileSystemError) -> DiskSpace
     /// Whether a path lies in a file system that others may use, whose locks are not seen here: a network's, or FUSE.
     func isShared(at path: String) -> Bool
+    /// Whether a process has a file open for writing, as far as the system tells: `file` is open for reading alone.
+    func isWritten(_ file: FileID) -> Bool
     /// Opens a file below an open folder for reading; follows no link, neither to the file nor on the way to it.
     func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID
     /// Describes the entry of an open folder, a link itself; `nil` when there is none.
@@ -205,6 +207,7 @@ package struct FileSystemError: Error, Hashable, Sendable, CustomStringConvertib
 
 extension FileSystem {
     package func isShared(at path: String) -> Bool { false }
+    package func isWritten(_ file: FileID) -> Bool { false }
 
     /// Appends all of `bytes`, in as many calls as it takes.
     package func writeAll(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) {

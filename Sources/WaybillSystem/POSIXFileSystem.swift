@@ -315,6 +315,8 @@ package struct POSIXFileSystem: FileSystem {
 
     package func isShared(at path: String) -> Bool { FileSystemType.isShared(at: path) }
 
+    package func isWritten(_ file: FileID) -> Bool { waybill_is_written(file.rawValue) != 0 }
+
     // MARK: In an open folder
 
     package func open(_ path: String, in folder: FileID) throws(FileSystemError) -> FileID {

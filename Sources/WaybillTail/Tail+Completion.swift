@@ -55,9 +55,9 @@ extension Tail {
         guard case .opened(let descriptor) = self.open(key),
             try self.files.lock(descriptor, .exclusive)
         else { return }
-        // The length is final only now, when no writer can append.
+        // The length is final only now, when no writer can append; a program that copies a segment in locks nothing.
         let status = try self.files.status(descriptor)
-        guard self.isWriterGone(key, status, now) else {
+        guard !self.files.isWritten(descriptor), self.isWriterGone(key, status, now) else {
             if self.table[key].reach == .path { self.closeDescriptor(key) }
             return
         }

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import time
 import unittest
 
@@ -131,6 +132,29 @@ class CopyTests(PlaceTest):
         agent = self.site.agent()
         for _ in range(3):
             subprocess.run(["rsync", "-a", f"{source}/", f"{self.site.spool}/"], check=True)
+            self.until_empty()
+        self.assertEqual(agent.stop(), 0)
+        self.assert_stored(receiver)
+
+    @unittest.skipUnless(sys.platform == "linux", "only Linux tells who has a file open")
+    def test_a_segment_that_is_copied_in_slowly_is_whole(self):
+        """Its lines are shipped as they come; it is sealed when the program that copies it has closed it."""
+        receiver = self.site.receiver()
+        agent = self.site.agent()
+        agent.until_logged("connected")
+        for half in (0.5, 0.7):
+            writer = self.maker.writer()
+            lines = [self.maker.event(writer, number) for number in range(1, 101)]
+            self.ledger.add(lines)
+            data = b"".join(lines)
+            # At the end of a line, and within one.
+            cut = data[: int(len(data) * half)].rindex(b"\n") + (1 if half == 0.5 else 40)
+            with open(self.site.spool / f"{writer}-{1:020}.ndjson", "wb", buffering=0) as copy:
+                copy.write(data[:cut])
+                # More than two looks at everything.
+                time.sleep(12)
+                self.assertEqual(len(self.segments()), 1)
+                copy.write(data[cut:])
             self.until_empty()
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)

@@ -48,6 +48,23 @@ private final class Folder {
         #expect(try folder.files.status(at: path)?.identity == status.identity)
     }
 
+    #if os(Linux)
+        @Test func `a file is written while a process has it open for writing`() throws {
+            let folder = try Folder()
+            let path = folder.path + "/file"
+            let writer = try folder.files.open(path, .append)
+            let reader = try folder.files.open(path, .read)
+            let other = try folder.files.open(path, .read)
+            defer { for file in [reader, other] { folder.files.close(file) } }
+            #expect(folder.files.isWritten(reader))
+            folder.files.close(writer)
+            #expect(!folder.files.isWritten(reader))
+            // Nothing is left that would hold the next writer up.
+            folder.files.close(try folder.files.open(path, .append))
+            #expect(!folder.files.isWritten(reader))
+        }
+    #endif
+
     @Test func `a vector of more pieces than one call takes is written whole`() throws {
         let folder = try Folder()
         let file = try folder.files.open(folder.path + "/file", .append)

@@ -117,6 +117,25 @@ struct TailPOSIXTests {
         #expect(bench.notices.last == .segmentDeleted(try #require(bench.notices.compactMap(Self.discovered).first)))
     }
 
+    #if os(Linux)
+        @Test
+        func `a segment that is open for writing without a lock is not complete`() throws {
+            let folder = try Folder()
+            let bench = try TailBench(folder.files, root: folder.path)
+            let path = folder.path + "/spool/0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001.ndjson"
+            let copy = try folder.files.open(path, .appendNew)
+            try folder.files.writeAll(copy, Array("one\nha".utf8))
+            bench.settle()
+            #expect(bench.texts == ["one\n"])
+            #expect(try folder.files.status(at: path) != nil)
+            try folder.files.writeAll(copy, Array("lf\ntwo\n".utf8))
+            folder.files.close(copy)
+            bench.settle()
+            #expect(bench.texts == ["one\nhalf\ntwo\n"])
+            #expect(try folder.files.status(at: path) == nil)
+        }
+    #endif
+
     private static func discovered(_ notice: TailNotice) -> StreamID? {
         if case .discovered(let id, _) = notice { id } else { nil }
     }

@@ -25,6 +25,10 @@ int waybill_open_way(int folder, const char *path);
 /// Returns the number of the kind of file system that `path` lies in (`statfs(2)`); 0 where it is not known.
 uint32_t waybill_file_system_type(const char *path);
 
+/// Returns whether a process has a file open for writing; `descriptor` is open for reading alone. 0 where the system, the
+/// file system or the caller's rights do not tell.
+int waybill_is_written(int descriptor);
+
 /// Makes everything on the file system of an open folder durable, names included. Returns 1; 0 where the system does not
 /// promise that, and nothing was done; -1 with `errno` set.
 int waybill_sync_all(int folder);
