@@ -208,6 +208,13 @@ def good():
           length=1200000, reason="before", tail=tail.hex(), holder="Collector-1._")
     plain("skip before, of the longest name", f"SKIP 1 0 1 before AA== {'a' * 64}", number=1, offset=0, length=1,
           reason="before", tail="00", holder="a" * 64)
+    for count in (1, 511):
+        plain(f"skip of a hole of {count} bytes", f"SKIP 1 0 {count} hole {base64.b64encode(bytes(count)).decode()}",
+              number=1, offset=0, length=count, reason="hole", tail=bytes(count).hex())
+    plain("skip of a sparse hole", f"SKIP 1 16 500000000 hole {base64.b64encode(bytes(512)).decode()}", number=1,
+          offset=16, length=500000000, reason="hole", tail=bytes(512).hex())
+    plain("skip of a hole whose tail is not NUL, a valid line that is not taken", "SKIP 1 0 5 hole AAAAAAo=", number=1,
+          offset=0, length=5, reason="hole", tail="000000000a")
     plain("skip truncated", "SKIP 1 16 1200000 truncated -", number=1, offset=16, length=1200000, reason="truncated",
           tail=None)
     for count in (1, 2, 3, 510, 511):
@@ -405,7 +412,8 @@ def bad():
     add("bad-tail", {
         "a tail of truncated": "SKIP 1 0 5 truncated AAAAAAA=", "no tail of too-long": "SKIP 1 0 5 too-long -",
         "no tail of torn-tail": "SKIP 1 0 5 torn-tail -", "no tail of held": "SKIP 1 0 5 held -", "no tail of elsewhere":
-        "SKIP 1 0 5 elsewhere -", "no tail of before": "SKIP 1 0 5 before - a",
+        "SKIP 1 0 5 elsewhere -", "no tail of before": "SKIP 1 0 5 before - a", "no tail of a hole": "SKIP 1 0 5 hole -",
+        "a hole's tail with a byte too few": "SKIP 1 0 5 hole AAAAAA==",
         "a tail with a byte too few": "SKIP 1 0 5 held AAAAAA==", "a tail with a byte too many":
         "SKIP 1 0 5 held AAAAAAAA", "the skipped bytes alone": "SKIP 1 5 5 held AAAAAAA=",
         "511 bytes of more": "SKIP 1 0 9999 too-long " + base64.b64encode(bytes(511)).decode(),
@@ -421,7 +429,8 @@ def bad():
         batch + "2941188464", "a signed checksum": batch + "-f4ef970"})
     add("bad-reason", {
         "a reason that is none": "SKIP 1 0 5 because AAAAAAA=", "a reason in upper case":
-        "SKIP 1 0 5 TOO-LONG AAAAAAA=", "a reason without its hyphen": "SKIP 1 0 5 toolong AAAAAAA="})
+        "SKIP 1 0 5 TOO-LONG AAAAAAA=", "a reason without its hyphen": "SKIP 1 0 5 toolong AAAAAAA=",
+        "a hole in upper case": "SKIP 1 0 5 HOLE AAAAAAA="})
     add("bad-holder", {
         "a holder of 65 bytes": "SKIP 1 0 1 before AA== " + "a" * 65, "a holder with a colon": "SKIP 1 0 1 before AA== a:1",
         "a holder's id": f"SKIP 1 0 1 before AA== a~{INCARNATION}", "a holder with a slash": "SKIP 1 0 1 before AA== a/b",

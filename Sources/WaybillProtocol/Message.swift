@@ -254,12 +254,14 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case elsewhere
     /// Bytes that a receiver of the fleet took before it belonged to it: its own archive has them. Not lost.
     case before
+    /// NULs before a line: its writer wrote behind the end of a file that was cut. Nobody wrote them, and nothing is lost.
+    case hole
 
     /// Whether the fleet is said to hold the bytes: nothing of the stream is given up.
     package var isOfFleet: Bool {
         switch self {
         case .elsewhere, .before: true
-        case .tooLong, .tornTail, .truncated, .held: false
+        case .tooLong, .tornTail, .truncated, .held, .hole: false
         }
     }
 }

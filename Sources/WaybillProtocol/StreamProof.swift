@@ -184,13 +184,28 @@ package struct SkippedRange: Hashable, Sendable {
             && name.utf8.allSatisfy { StreamID.isAllowed($0) && $0 != UInt8(ascii: ":") }
     }
 
-    /// Whether nobody gets the bytes: with the other reasons another stream or receiver has them.
+    /// Whether nobody gets the bytes: with the other reasons another stream or receiver has them, or nobody wrote them.
     package var isGivenUp: Bool {
         switch self.reason {
         case .tooLong, .tornTail, .truncated: true
-        case .held, .elsewhere, .before: false
+        case .held, .elsewhere, .before, .hole: false
         }
     }
+
+    /// Whether the tail shows nothing but NULs, as that of a hole must.
+    package var hasOnlyNULs: Bool { self.tail.map { $0.allSatisfy { $0 == 0 } } ?? false }
+
+    /// What it counts of the bytes that a principal may skip in a day.
+    package var countedByteCount: UInt64 {
+        switch self.reason {
+        case .elsewhere, .before: 0
+        case .hole: Self.countedByteCountOfHole
+        case .tooLong, .tornTail, .truncated, .held: self.byteCount
+        }
+    }
+
+    /// A hole has no content that could be kept from a receiver: it costs what its record does, however long it is.
+    private static var countedByteCountOfHole: UInt64 { 4096 }
 }
 
 /// 128 bits with a text of 32 lower-case hexadecimal digits.

@@ -266,7 +266,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         if !range.reason.isOfFleet, range.offset == position,
             let principal = self.owners.tenant(of: name)?.principal,
             !self.skipBudget.take(
-                range.byteCount, of: principal, max: principal.skippedByteCountMax, at: self.clock.wallTime())
+                range.countedByteCount, of: principal, max: principal.skippedByteCountMax, at: self.clock.wallTime())
         {
             self.deny("SKIP", of: description, .retryAfter, connection)
             let text = "this principal has skipped \(principal.skippedByteCountMax) bytes today; see agents: skip_mib"

@@ -20,25 +20,33 @@ extension ConnectionHandler {
         }
     }
 
-    /// Takes a skip; one of bytes that the fleet is said to have only if this connection's `OPEN` spoke of them.
+    /// Takes a skip; one of bytes that the fleet is said to have only if this connection's `OPEN` spoke of them, and one of
+    /// a hole only if its tail has nothing but NULs.
     ///
-    /// An agent can lie in both: it harms streams of its own principal alone, as with any other reason.
+    /// An agent can lie in each: it harms streams of its own principal alone, as with any other reason.
     func skip(_ number: StreamNumber, _ range: SkippedRange, _ context: ChannelHandlerContext) {
         guard let connection, let description = self.descriptions[number] else { return }
-        if range.reason.isOfFleet, !self.isClaimed(range, of: description.id, number) {
+        if let text = self.fault(in: range, of: description.id, number) {
             let untoldCount = self.denials.admit(at: self.shared.clock.monotonicTime())
             self.shared.telemetry.denied(
                 "SKIP", of: description, .notAllowed, by: connection, untoldCount: untoldCount)
-            let text =
-                self.shared.membership == nil
-                ? "this receiver belongs to no fleet: no other one has these bytes"
-                : "OPEN did not say that the fleet has the stream up to the end of this skip"
             for message in self.session.refused(number, at: range.offset, .notAllowed, text: text) {
                 self.write(message, context)
             }
             return
         }
         self.admit(.skip(connection, number, description, range), context)
+    }
+
+    /// Why a skip is not taken; `nil` if it may be.
+    private func fault(in range: SkippedRange, of id: StreamID, _ number: StreamNumber) -> String? {
+        if range.reason == .hole, !range.hasOnlyNULs {
+            return "the tail of a hole has a byte that is not NUL: send what is before the next line as a batch"
+        }
+        guard range.reason.isOfFleet, !self.isClaimed(range, of: id, number) else { return nil }
+        return self.shared.membership == nil
+            ? "this receiver belongs to no fleet: no other one has these bytes"
+            : "OPEN did not say that the fleet has the stream up to the end of this skip"
     }
 
     private func isClaimed(_ range: SkippedRange, of id: StreamID, _ number: StreamNumber) -> Bool {

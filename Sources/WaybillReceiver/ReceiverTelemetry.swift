@@ -399,9 +399,9 @@ package final class ReceiverTelemetry: Sendable {
     /// Bytes that agents skipped, by reason.
     func skippedByteCount(_ reason: SkipReason) -> Int { self.skippedBytes.withLock { $0[reason] ?? 0 } }
 
-    /// Bytes that agents skipped and that no receiver of the fleet has.
+    /// Bytes that agents skipped and that no receiver of the fleet has; not those that nobody wrote.
     private var givenUpByteCount: Int {
-        self.skippedBytes.withLock { $0.reduce(0) { $1.key.isOfFleet ? $0 : $0 &+ $1.value } }
+        self.skippedBytes.withLock { $0.reduce(0) { $1.key.isOfFleet || $1.key == .hole ? $0 : $0 &+ $1.value } }
     }
 
     /// An agent opened a known stream with another description, which applies to all further lines.

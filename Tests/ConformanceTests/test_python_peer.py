@@ -342,6 +342,21 @@ class SealedTests(PeerTest):
         late = [("BATCH", payload, {"number": 1, "crc": crc, **batch}), skip, seal]
         self.assertEqual(self.exchange(second, *late), [])
 
+    def test_the_tail_of_a_hole_is_nul(self):
+        self.site.receiver(exports="none")
+        identity = {"stream": "a", "source": "a", "env": "prod", "bundle": "com.example.web", "format": "ndjson"}
+        opening = ("OPEN", b"", {"number": 1, **identity})
+        hole = {"number": 1, "offset": 0, "length": 600, "reason": "hole"}
+        session = self.session("hole")
+        self.assertEqual(self.exchange(session, opening)[0], "AT")
+        for place in (0, 511):
+            tail = bytes(place) + b"x" + bytes(511 - place)
+            session.send("SKIP", **hole, tail=tail.hex())
+            self.assertEqual(self.next_message(session)["code"], "not-allowed")
+            self.assertEqual(self.exchange(session, opening)[0], "AT")
+        session.send("SKIP", **hole, tail=bytes(512).hex())
+        self.assertEqual(self.next_message(session)["type"], "ACK")
+
 
 class ReceiveTests(PeerTest):
     """The real agent against the Python receiver."""

@@ -130,6 +130,32 @@ class StreamTests(PrincipalsTest):
         self.assertEqual([line["code"] for line in self.entries("denied")], ["retry-after"])
         self.assert_stored(receiver)
 
+    def test_holes_have_only_nuls_and_count_4_kib(self):
+        receiver = self.receiver(self.entry("web", "skip_mib: 1"))
+        peer = self.peer("web")
+        self.assertEqual(peer.open("s"), "AT 1 0")
+        for place in (0, 300, 511):
+            peer.send(skip(0, 600, "hole", bytes(place) + b"x" + bytes(511 - place)))
+            self.assertRegex(peer.line(), "^NAK 1 0 not-allowed .*NUL")
+            self.assertEqual(peer.open("s"), "AT 1 0")
+        peer.send(skip(0, 10**9, "hole", bytes(512)))
+        end = 10**9
+        self.assertEqual(peer.line(), f"ACK 1 {end}", "it is longer than all that may be skipped")
+        for _ in range(255):
+            peer.send(skip(end, 1, "hole", bytes(512)))
+            end += 1
+            self.assertEqual(peer.line(), f"ACK 1 {end}")
+        peer.send(skip(end, 1, "hole", bytes(512)))
+        self.assertRegex(peer.line(), f"^NAK 1 {end} retry-after ")
+        self.assertEqual(peer.open("s"), f"AT 1 {end}")
+        raw = self.made(3)
+        peer.batch("s", raw, offset=end)
+        self.assertEqual(peer.line(), f"ACK 1 {end + len(raw)}")
+        until(lambda: len(self.entries("denied")) == 4, 5)
+        self.assertEqual([line["code"] for line in self.entries("denied")], ["not-allowed"] * 3 + ["retry-after"])
+        self.assertEqual({line["reason"] for line in self.entries("skipped")}, {"hole"})
+        self.assert_stored(receiver)
+
     def test_agents_that_are_switched_on_store_nothing_twice(self):
         """A log that grows, and a segment: shipped without `agents`, then by a principal that adopts; and by one whose
         file has other bytes under the same path, which begins its own."""

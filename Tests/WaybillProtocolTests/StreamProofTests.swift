@@ -126,6 +126,29 @@ import WaybillSystem
         }
     }
 
+    @Test(arguments: SkipReason.allCases)
+    func `a hole counts 4 KiB of what may be skipped, whatever its length`(reason: SkipReason) throws {
+        for byteCount in [5, 4096, 500_000_000] as [UInt64] {
+            let tail = [UInt8](repeating: 0, count: Int(min(byteCount, 512)))
+            let range = try #require(
+                SkippedRange(
+                    offset: StreamOffset(0), byteCount: byteCount, reason: reason,
+                    tail: reason == .truncated ? nil : tail, holder: reason == .before ? "r-1" : nil))
+            #expect(range.countedByteCount == (reason == .hole ? 4096 : reason.isOfFleet ? 0 : byteCount))
+            #expect(range.hasOnlyNULs == (reason != .truncated))
+            let isLost = [.tooLong, .tornTail, .truncated].contains(reason)
+            #expect(range.isGivenUp == isLost)
+        }
+    }
+
+    @Test(arguments: [0, 1, 511])
+    func `one byte that is not NUL shows in a tail`(place: Int) throws {
+        var tail = [UInt8](repeating: 0, count: 512)
+        tail[place] = 0x0A
+        let range = SkippedRange(offset: StreamOffset(8), byteCount: 600, reason: .hole, tail: tail)
+        #expect(try #require(range).hasOnlyNULs == false)
+    }
+
     @Test func `a stored tail with more bytes than its offset allows is none`() {
         #expect(StreamTail(end: StreamOffset(3), bytes: [1, 2, 3]) != nil)
         #expect(StreamTail(end: StreamOffset(2), bytes: [1, 2, 3]) == nil)

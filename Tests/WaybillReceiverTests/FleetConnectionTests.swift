@@ -226,4 +226,23 @@ import WaybillSystem
             guard case .ack(_, end, _) = try client.next() else { throw Unexpected() }
         }
     }
+
+    @Test func `a hole is longer than a day's bound, and has nothing but NULs`() async throws {
+        let end = UInt64(65 << 30)
+        var tail = [UInt8](repeating: 0, count: StreamProof.byteCountMax)
+        let hole = SkippedRange(offset: StreamOffset(0), byteCount: end, reason: .hole, tail: tail)
+        tail[0] = 0x0A
+        let other = SkippedRange(offset: StreamOffset(0), byteCount: end, reason: .hole, tail: tail)
+        let skips = try [#require(other), #require(hole)]
+        try await receiving(nil) { port in
+            let client = try LineClient(port: port)
+            _ = try client.greet()
+            _ = try open(client)
+            try client.send(.skip(Self.one, skips[0]))
+            guard case .nak(_, StreamOffset(0), .notAllowed, _) = try client.next() else { throw Unexpected() }
+            _ = try open(client)
+            try client.send(.skip(Self.one, skips[1]))
+            guard case .ack(_, StreamOffset(end), _) = try client.next() else { throw Unexpected() }
+        }
+    }
 }

@@ -339,6 +339,8 @@ class Session:
             return self.refuse(number, offset, "sealed", "the stream was sealed here")
         if state != "open":
             return
+        if word == "SKIP" and message["reason"] == "hole" and any(bytes.fromhex(message["tail"])):
+            return self.refuse(number, offset, "not-allowed", "the tail of a hole has a byte that is not NUL")
         if word == "SKIP" and message["reason"] in ("elsewhere", "before") and not self.is_claimed(stream, message):
             return self.refuse(number, offset, "not-allowed", "OPEN did not say that the fleet has these bytes")
         if stream.owner is not self:

@@ -18,7 +18,7 @@ START_MAX = 16
 
 NAK_CODES = ("gap", "corrupt", "too-large", "retry-after", "sealed", "in-use", "prove", "not-allowed")
 ERR_CODES = ("syntax", "order", "version", "token", "limit", "timeout", "agent-in-use", "unavailable")
-REASONS = ("too-long", "torn-tail", "truncated", "held", "elsewhere", "before")
+REASONS = ("too-long", "torn-tail", "truncated", "held", "elsewhere", "before", "hole")
 LAYOUTS = {
     "HELLO": "object", "READY": "object", "OPEN": "number:positive object",
     "AT": "number:positive offset:integer count:integer digest:digest end:integer skipped?:positive",
