@@ -196,3 +196,14 @@ void waybill_name_thread(const char *name) {
     pthread_setname_np(name);
 }
 #endif
+
+int64_t waybill_seek_data(int descriptor, int64_t offset) {
+#if defined(SEEK_DATA)
+    return lseek(descriptor, offset, SEEK_DATA);
+#else
+    (void)descriptor;
+    (void)offset;
+    errno = ENOTSUP;
+    return -1;
+#endif
+}

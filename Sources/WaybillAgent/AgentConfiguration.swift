@@ -195,6 +195,8 @@ package struct AgentSummary: Hashable, Sendable {
     package var batchCount = 0
     package var wireByteCount = 0
     package var skippedByteCount = 0
+    /// NULs that were skipped before lines; nobody wrote them.
+    package var holeByteCount = 0
     package var sealedStreamCount = 0
     /// Bytes, skipped ones included, that receivers reported to hold and that this run did not know they held.
     package var ackedByteCount = 0

@@ -212,6 +212,10 @@ extension AgentStanding {
             "waybill_agent_unseen_ends_total", .counter,
             "Files that were not found again at a start, and may have had more lines.", self.summary.unseenEndCount)
         page.add(
+            "waybill_agent_hole_bytes_total", .counter,
+            "NULs skipped before lines, which programs leave that write without O_APPEND to a log that is cut.",
+            self.summary.holeByteCount)
+        page.add(
             "waybill_agent_reread_bytes_total", .counter,
             "Bytes shipped again because a file became shorter than what was shipped of it.",
             self.summary.successions.rereadByteCount)

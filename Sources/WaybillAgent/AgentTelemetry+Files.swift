@@ -32,7 +32,7 @@ extension AgentTelemetry {
             ])
     }
 
-    /// A content that goes on, or whose first bytes do.
+    /// A content that goes on, whose first bytes do, or that begins behind NULs.
     func succeeded(_ notice: TailNotice) {
         switch notice {
         case .continued(let id, let path, let offset):
@@ -52,6 +52,13 @@ extension AgentTelemetry {
                 metadata: [
                     "stream": "\(id)", "path": "\(path)", "bytes": .number(byteCount), "offset": .number(offset),
                     "reread_bytes": .number(rereadByteCount),
+                ])
+        case .hole(let id, let path, let offset, let byteCount):
+            self.logger.warning(
+                .fileHole,
+                "NULs before a line are skipped: a program wrote on at its old offset after this file was cut; use O_APPEND",
+                metadata: [
+                    "stream": "\(id)", "path": "\(path)", "offset": .number(offset), "bytes": .number(byteCount),
                 ])
         default: break
         }

@@ -358,7 +358,7 @@ package struct AgentTelemetry: Sendable {
             self.logger.info("file renamed", metadata: ["stream": "\(id)", "from": "\(from)", "to": "\(to)"])
         case .cut(let id, let path, let offset, let lostByteCount):
             self.cut(Self.loss(id, path, offset, lostByteCount), lostByteCount)
-        case .continued, .regrown, .shortened: self.succeeded(notice)
+        case .continued, .regrown, .shortened, .hole: self.succeeded(notice)
         case .unseenEnds(let folders, let first, let count): self.endsUnseen(folders, first, count)
         case .receiverDiffers(let id, let path, let offset, let byteCount):
             self.logger.notice(

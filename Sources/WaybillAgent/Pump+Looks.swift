@@ -37,6 +37,7 @@ extension Pump where Hints: ~Copyable {
             self.noteRoundEnds()
         }
         self.reportPolling()
+        self.tail.areHintsComplete = self.hints.isComplete
         self.schedule.lookedAtEverything(
             from: now.monotonic, to: self.clock.monotonicTime(), isComplete: self.hints.isComplete)
     }

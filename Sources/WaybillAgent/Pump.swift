@@ -367,6 +367,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.shipBatch(of: stream, header, buffer)
         case .skip(let range):
             if range.isGivenUp { self.summary.skippedByteCount += Int(range.byteCount) }
+            if range.reason == .hole { self.summary.holeByteCount += Int(range.byteCount) }
             self.perform(self.session.skip(number, range))
         case .sealed(let length):
             self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))

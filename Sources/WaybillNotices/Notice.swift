@@ -128,6 +128,7 @@ package enum Notice: Int, CaseIterable, Sendable {
     case endUnseen = 2224
     case mountHangs = 2225
     case locksUnseen = 2226
+    case fileHole = 2227
 
     // Deliveries.
     case deliveryRefused = 3001

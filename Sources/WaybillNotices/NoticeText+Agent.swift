@@ -184,6 +184,12 @@ extension NoticeText {
             effect: "Lines that were written after the agent stopped are not shipped, if there are any.",
             remedy:
                 "Look where your rotation moves files (olddir, another release's folder). Add that folder to the patterns: the file is then continued where it was read to."),
+        .fileHole: NoticeText(
+            "NULs before a line", of: ["stream"],
+            cause:
+                "A log was cut (`copytruncate`, `>`) while its program writes to it without `O_APPEND`: the program goes on at its old offset, and what is before it reads as NULs.",
+            effect: "The NULs (`bytes`) are skipped, the lines behind them are shipped. Nothing is lost.",
+            remedy: "Open the log with `O_APPEND` (`>>` in a shell), or rotate by renaming (logrotate: `create`)."),
         .fileGone: NoticeText(
             "A file is gone", of: [],
             cause: "A file was deleted before it had been shipped to its end.",

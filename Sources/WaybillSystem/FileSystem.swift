@@ -111,6 +111,11 @@ package protocol FileSystem: Sendable {
     func read(
         _ file: FileID, at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(FileSystemError) -> Int
+    /// Where the bytes begin that were written at or after `offset` (`SEEK_DATA`): everything before it is a hole, and reads
+    /// as NULs; `nil` when nothing follows but a hole, or the end of the file.
+    ///
+    /// A file system that knows no holes, or that keeps written NULs, returns `offset`.
+    func seekData(_ file: FileID, from offset: Int) throws(FileSystemError) -> Int?
     /// Appends with one `write(2)`; may be short, never 0 unless `bytes` is empty.
     func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int
     /// Appends with one `writev(2)`; may be short.

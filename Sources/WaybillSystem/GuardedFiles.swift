@@ -62,6 +62,13 @@ package struct GuardedFiles<Base: FileSystem>: FileSystem {
         return count
     }
 
+    package func seekData(_ file: FileID, from offset: Int) throws(FileSystemError) -> Int? {
+        guard let route = self.mounts.route(of: file) else { return try self.base.seekData(file, from: offset) }
+        return try route.call("seekData", Self.path(of: file)) { [base] () throws(FileSystemError) in
+            try base.seekData(file, from: offset)
+        }
+    }
+
     package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         guard let route = self.mounts.route(of: file) else { return try self.base.write(file, bytes) }
         let room = CallRoom(byteCount: bytes.count)

@@ -143,6 +143,17 @@ package struct POSIXFileSystem: FileSystem {
         try self.retry("read", file) { pread(file.rawValue, buffer.baseAddress, buffer.count, off_t(offset)) }
     }
 
+    package func seekData(_ file: FileID, from offset: Int) throws(FileSystemError) -> Int? {
+        let data = waybill_seek_data(file.rawValue, Int64(offset))
+        if data >= 0 { return Int(data) }
+        switch errno {
+        case ENXIO: return nil
+        // It knows no holes.
+        case EINVAL, ENOTSUP: return try self.status(file).byteCount > offset ? offset : nil
+        default: throw self.failure("seekData", file, errno)
+        }
+    }
+
     package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         while true {
             #if canImport(Glibc)

@@ -17,6 +17,26 @@ enum LineScanner {
         return nil
     }
 
+    /// The index of the first byte that is not NUL; the count without one.
+    static func firstNonNUL(in bytes: UnsafeRawBufferPointer, from start: Int = 0) -> Int {
+        var index = start
+        while index + 8 <= bytes.count, bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self) == 0 { index += 8 }
+        while index < bytes.count, bytes[index] == 0 { index += 1 }
+        return index
+    }
+
+    /// The index of the first NUL at or after `start`.
+    static func firstNUL(in bytes: UnsafeRawBufferPointer, from start: Int = 0) -> Int? {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        var index = start
+        while index + 8 <= bytes.count {
+            let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            if (word &- ones) & ~word & (ones << 7) != 0 { break }
+            index += 8
+        }
+        return bytes[index...].firstIndex(of: 0)
+    }
+
     static func lastLineFeed(in bytes: UnsafeRawBufferPointer) -> Int? {
         var end = bytes.count
         while end >= 8 {

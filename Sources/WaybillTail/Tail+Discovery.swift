@@ -18,6 +18,7 @@ extension Tail {
         self.settleLost(&lost, now)
         self.adoptRemembered(now)
         self.settleSuccessions(now)
+        self.settleHoles(now)
         self.settleIfSaid()
         self.settleLeft(now)
         self.settleReleased()
@@ -163,6 +164,7 @@ extension Tail {
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
+            if news == .rewritten { self.reexamineHole(key) }
             if !self.table[key].isIdentified {
                 self.identify(key, .growing)
             } else if news == .rewritten, !self.table[key].isSegment {
@@ -186,9 +188,9 @@ extension Tail {
         guard byteCount < proven, !file.isSegment else { return }
         self.table[key].examined = min(file.examined, byteCount)
         self.table[key].provenByteCount = byteCount
+        let lost = proven - byteCount - (file.hole?.byteCount(within: byteCount, proven) ?? 0)
         self.notices.lost(
-            .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: proven - byteCount),
-            proven - byteCount)
+            .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)
     }
 
     /// Holds a file that has grown, and makes sure that it still has its content, so that a loss can be told exactly.

@@ -255,6 +255,7 @@ extension Tail {
     /// Ends the stream at the last byte returned, because the content was replaced, and begins a new incarnation.
     mutating func truncated(_ key: StreamKey) {
         self.table[key].ending = .cut
+        if self.hasFilledHole(key) { self.table[key].provenByteCount = 0 }
         self.end(key)
     }
 
@@ -294,6 +295,7 @@ extension Tail {
         successor.earlier = earlier
         successor.examined = 0
         successor.overlong = nil
+        successor.hole = nil
         successor.ending = .told
         successor.isPositioned = false
         successor.isAsking = false
@@ -403,7 +405,8 @@ extension Tail {
     /// Reports the loss in a stream that can no longer be read, now that its end at `offset` is known.
     mutating func tellEnding(_ key: StreamKey, at offset: Int) {
         let file = self.table[key]
-        let lostByteCount = max(0, file.byteCount - offset)
+        let nulCount = file.hole?.byteCount(within: offset, file.byteCount) ?? 0
+        let lostByteCount = max(0, file.byteCount - offset - nulCount)
         let id = self.streamID(of: file)
         switch file.ending {
         case .cut:

@@ -12,7 +12,9 @@ extension Tail {
     }
 
     /// Whether files were written to within the last minutes.
-    package var hasFreshFiles: Bool { !self.looks.fresh.isEmpty || self.successions.isWaiting }
+    package var hasFreshFiles: Bool {
+        !self.looks.fresh.isEmpty || self.successions.isWaiting || !self.waitingHoles.isEmpty
+    }
     /// Whether one look takes all of them.
     package var areFreshFilesWhole: Bool { self.looks.fresh.isWhole }
 
@@ -77,6 +79,7 @@ extension Tail {
         self.retryFaulty(now)
         self.settleLost(&lost, now)
         self.settleSuccessions(now)
+        self.settleHoles(now)
         self.settleReleased()
     }
 
@@ -135,6 +138,7 @@ extension Tail {
         }
         self.settleLost(&lost, now)
         self.settleSuccessions(now)
+        self.settleHoles(now)
         self.settleReleased()
     }
 }

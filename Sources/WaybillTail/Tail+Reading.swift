@@ -31,7 +31,12 @@ extension Tail {
             } else if self.table[stream].overlong != nil {
                 read = try self.continueOverlong(stream, descriptor, buffer)
             } else {
-                read = try self.readLines(stream, descriptor, min(byteCountMax, buffer.count), buffer)
+                let count = min(byteCountMax, buffer.count)
+                if let hole = try self.continueHole(stream, descriptor, buffer, now) {
+                    read = hole
+                } else {
+                    read = try self.readLines(stream, descriptor, count, buffer, now)
+                }
             }
         } catch {
             self.readFailed(stream, error)
@@ -43,7 +48,8 @@ extension Tail {
     }
 
     private mutating func readLines(
-        _ stream: StreamKey, _ descriptor: FileID, _ byteCountMax: Int, _ buffer: UnsafeMutableRawBufferPointer
+        _ stream: StreamKey, _ descriptor: FileID, _ byteCountMax: Int, _ buffer: UnsafeMutableRawBufferPointer,
+        _ now: TailTime
     ) throws(FileSystemError) -> TailRead {
         let offset = self.table[stream].cursor
         let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<byteCountMax])
@@ -64,7 +70,12 @@ extension Tail {
         }
         self.table[stream].byteCount = max(self.table[stream].byteCount, offset + count)
         self.table[stream].provenByteCount = max(self.table[stream].provenByteCount, offset + count)
-        if let end {
+        if self.mayBeHole(stream, UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
+            self.table[stream].hole = PendingHole(offset: offset)
+            if let hole = try self.continueHole(stream, descriptor, buffer, now) { return hole }
+            return try self.readLines(stream, descriptor, byteCountMax, buffer, now)
+        }
+        if let end = end.map({ self.endBeforeHole(stream, UnsafeRawBufferPointer(rebasing: buffer[..<$0])) }) {
             let tooLong = self.overlongLine(in: UnsafeRawBufferPointer(rebasing: buffer[..<end]))
             if tooLong == 0 { return try self.beginOverlong(stream, descriptor, buffer) }
             return try self.batch(stream, descriptor, UnsafeRawBufferPointer(rebasing: buffer[..<(tooLong ?? end)]))
@@ -213,7 +224,9 @@ extension Tail {
     /// Checked after the read, to detect a file that was truncated and has grown again in between.
     func isUnchanged(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard try self.hasHead(stream, descriptor) else { return false }
-        guard try self.hasNumberedContent(stream, descriptor) else { return false }
+        guard try self.hasNumberedContent(stream, descriptor),
+            try self.hasLineBehindHole(stream, descriptor)
+        else { return false }
         let cursor = self.table[stream].cursor
         guard cursor > 0, self.table[stream].phase != .complete else { return true }
         if let anchor = self.table[stream].anchors.last(where: { $0.end == cursor }) {

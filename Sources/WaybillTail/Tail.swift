@@ -81,6 +81,10 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var looks = Looks()
     /// The spools whose segments are followed; `nil`: all.
     var allowedSpools: Set<PathKey>?
+    /// Files whose next line is behind NULs that are looked at again before they are skipped.
+    var waitingHoles: Set<StreamKey> = []
+    /// Whether the system tells of every change to the files: otherwise NULs that are seen may be bytes on their way.
+    package var areHintsComplete = true
     /// The buffer for the heads of files.
     let headBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Fingerprint.byteCountMax, alignment: 16)
 
@@ -186,9 +190,11 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         }
     }
 
-    /// Whether looks of the next seconds show which file has a content, and so what is left to ship.
+    /// Whether looks of the next seconds show which file has a content, and so what is left to
+    /// ship, or whether NULs are skipped.
     package func isDeciding(_ now: MonotonicTime) -> Bool {
         !self.successions.departures.isEmpty || self.successions.short.isAnyPending(now)
+            || !self.waitingHoles.isEmpty
     }
 
     /// The directories in which new files can appear, as of the last look.

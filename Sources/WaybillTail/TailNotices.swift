@@ -1,3 +1,4 @@
+internal import WaybillProtocol
 package import WaybillSystem
 
 /// What a tail has to tell: notices in the order of events, each about a path once, and their counts since the start.
@@ -115,6 +116,11 @@ package struct TailNotices {
         guard self.isFirst("format:\(path)") else { return }
         self.formats[format, default: 0] += 1
         self.pending.append(.recognized(path: path, format))
+    }
+
+    /// Reports that NULs before a line are skipped, once for each content of a file.
+    mutating func skipHole(_ id: StreamID, _ notice: TailNotice) {
+        if self.isFirst("hole:\(id)") { self.pending.append(notice) }
     }
 
     /// Reports and counts lost bytes.

@@ -230,6 +230,9 @@ package enum TailNotice: Hashable, Sendable {
     case tooLong(StreamID, offset: Int, length: Int, keptByteCount: Int, quarantinePath: String)
     /// A line is longer than the limit and goes on; reported again whenever it is twice as long.
     case tooLongSoFar(StreamID, path: String, offset: Int, length: Int)
+    /// So many NULs are skipped, because its writer went on at its old offset after the file was cut. Told once for each
+    /// content of a file.
+    case hole(StreamID, path: String, offset: Int, byteCount: Int)
     case quarantineFailed(StreamID, offset: Int, FileSystemError)
     case tornTail(StreamID, offset: Int, length: Int)
     case segmentDeleted(StreamID)

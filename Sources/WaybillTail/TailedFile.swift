@@ -225,6 +225,7 @@ struct TailedFile {
         self.reach = other.reach
         self.examined = 0
         self.overlong = nil
+        self.hole = nil
         self.isFaulty = false
         self.isUndecided = false
         self.isGrowing = false
@@ -308,6 +309,11 @@ struct TailedFile {
         set { if newValue != self.overlong { self.own.overlong = newValue } }
     }
 
+    var hole: PendingHole? {
+        get { self.parts?.hole }
+        set { if newValue != self.hole { self.own.hole = newValue } }
+    }
+
     var descriptor: FileID? {
         get { self.parts?.descriptor }
         set {
@@ -370,7 +376,8 @@ struct TailedFile {
         guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
             parts.examined <= self.cursor, parts.incarnation == 0, parts.streamIncarnation == 0, parts.walk == nil,
             parts.heldBelow == 0, parts.others.isEmpty, parts.disputes.isEmpty, parts.pastHeads.isEmpty,
-            parts.stem == nil, parts.earlier == nil, parts.real == nil, parts.anchors.count <= 1, parts.ends.ends.count <= 1,
+            parts.stem == nil, parts.earlier == nil, parts.real == nil, parts.anchors.count <= 1,
+            parts.ends.ends.count <= 1, parts.hole.map({ $0.end <= self.acked }) ?? true,
             parts.provenByteCount <= self.acked, parts.anchors.allSatisfy({ $0.end == self.acked })
         else { return }
         self.mark = parts.anchors.first?.digest
@@ -393,6 +400,7 @@ struct TailedFile {
     /// Whether a read would return something, as far as known without reading.
     var needsRead: Bool {
         guard self.isIdentified, !self.isFaulty, !self.isAwaitingSuccessor, !self.isUndecided else { return false }
+        if self.reach != .gone, self.hole?.isWaiting(at: self.cursor) ?? false { return false }
         // What no receiver holds and nobody can read any more has nothing to be sealed.
         if self.reach == .gone, self.receiver == 0 { return false }
         if self.isAsking { return true }

@@ -20,6 +20,7 @@ final class TailedFileParts {
     var real: FilePlace?
     var examined = 0
     var overlong: OverlongLine?
+    var hole: PendingHole?
     var descriptor: FileID?
     var lastUse = 0
 
@@ -43,6 +44,7 @@ final class TailedFileParts {
         self.real = other.real
         self.examined = other.examined
         self.overlong = other.overlong
+        self.hole = other.hole
         self.descriptor = other.descriptor
         self.lastUse = other.lastUse
     }

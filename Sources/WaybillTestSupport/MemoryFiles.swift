@@ -31,6 +31,14 @@ extension MemoryFiles {
         Dictionary(uniqueKeysWithValues: self.files(below: path).map { ($0.path, $0.bytes) })
     }
 
+    /// The whole blocks of a file that are NUL are holes.
+    package func seekData(_ file: FileID, from offset: Int) throws(FileSystemError) -> Int? {
+        guard let bytes = self.memory.node(of: file)?.bytes, offset < bytes.count else { return nil }
+        guard let data = bytes[offset...].firstIndex(where: { $0 != 0 }) else { return nil }
+        let block = 4096
+        return max(offset, data / block * block)
+    }
+
     /// Gives a file these bytes, as if it had always been there; makes the directories above it.
     package func place(_ path: String, _ bytes: [UInt8]) { self.memory.place(path, bytes) }
 }

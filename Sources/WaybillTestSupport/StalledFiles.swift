@@ -78,6 +78,11 @@ package final class StalledFiles<Base: FileSystem>: FileSystem {
         return try self.base.read(file, at: offset, into: buffer)
     }
 
+    package func seekData(_ file: FileID, from offset: Int) throws(FileSystemError) -> Int? {
+        self.pass(file)
+        return try self.base.seekData(file, from: offset)
+    }
+
     package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         self.pass(file)
         return try self.base.write(file, bytes)

@@ -106,6 +106,10 @@ final class RecorderDisk: FileSystem {
         }
     }
 
+    func seekData(_ file: FileID, from offset: Int) throws(FileSystemError) -> Int? {
+        try self.status(file).byteCount > offset ? offset : nil
+    }
+
     func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         try self.call("write") { state in
             state.nodes[state.node(file)].bytes.append(contentsOf: bytes)

@@ -303,6 +303,50 @@ class CutTests(RotationTest):
         self.assertEqual([summary["lines"], summary["lost_bytes"]], [300, waiting])
         self.assert_stored(receiver)
 
+    def test_holes_before_the_next_line_are_left_out(self):
+        """Copytruncate under a program without `O_APPEND`: every line arrives once, none is quarantined, none is lost."""
+        receiver = self.site.receiver()
+        agent = self.site.agent(*self.globbing("web.json"))
+        path = self.folder / "web.json"
+        writer = os.open(path, os.O_CREAT | os.O_WRONLY)
+        self.addCleanup(os.close, writer)
+
+        def write(count):
+            lines = self.maker.foreign(count)
+            self.ledger.add(lines)
+            for line in lines:
+                os.write(writer, line)
+
+        write(1000)
+        self.until_archived(1000)
+        for turn, start in enumerate((None, 2_000_000, 500_000_000)):
+            if start:
+                os.lseek(writer, start, os.SEEK_SET)
+            os.truncate(path, 0)
+            write(500)
+            self.until_archived(1500 + 500 * turn, 60)
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(sum(loss["lost_bytes"] for loss in self.losses(agent)), 0)
+        self.assertEqual([self.summary(agent)[name] for name in ("lost_bytes", "skipped_bytes")], [0, 0])
+        self.assertEqual(list(self.site.state.glob("quarantine/*")), [])
+        for word in "WB2227", "O_APPEND":
+            self.assertIn(word, agent.log())
+        self.assertLess(sum(each.stat().st_size for each in self.site.state.rglob("*") if each.is_file()), 16 << 20)
+        self.assert_stored(receiver)
+
+    def test_a_run_that_ends_by_itself_waits_for_a_hole(self):
+        receiver = self.site.receiver()
+        lines = self.maker.foreign(5)
+        self.ledger.add(lines)
+        with open(self.folder / "web.json", "wb") as file:
+            file.seek(70_000)
+            file.write(b"".join(lines))
+        begin = time.monotonic()
+        summary = self.site.once(*self.globbing("web.json"))
+        self.assertGreaterEqual(time.monotonic() - begin, 5)
+        self.assertEqual([summary["lines"], summary["lost_bytes"], summary["skipped_bytes"]], [5, 0, 0])
+        self.assert_stored(receiver)
+
     def test_lines_of_one_length_behind_the_same_first_line(self):
         """A file that is cut and grows beyond what was read, alike in all but the text, is read from its start (T21)."""
         receiver = self.site.receiver()

@@ -17,10 +17,12 @@ struct LineScannerTests {
                     [
                         LineScanner.firstLineFeed(in: buffer), LineScanner.lastLineFeed(in: buffer),
                         LineScanner.lineFeedCount(in: buffer),
+                        LineScanner.firstNUL(in: buffer), LineScanner.firstNonNUL(in: buffer),
                     ]
                 }
                 let expected = [
                     bytes.firstIndex(of: 0x0A), bytes.lastIndex(of: 0x0A), bytes.count { $0 == 0x0A },
+                    bytes.firstIndex(of: 0), bytes.firstIndex { $0 != 0 } ?? bytes.count,
                 ]
                 #expect(found == expected)
             }

@@ -8,6 +8,10 @@
 /// system does not record it.
 int64_t waybill_birth_time(int descriptor);
 
+/// Returns where the next bytes that were written begin, at or after `offset` (`SEEK_DATA`); -1 with `errno` set: `ENXIO`
+/// when none follow, `EINVAL` or `ENOTSUP` where the system knows no holes.
+int64_t waybill_seek_data(int descriptor, int64_t offset);
+
 /// Exchanges two paths, each from its folder, atomically. Returns 0, or -1 with `errno` set.
 int waybill_exchange(int folder, const char *first, int other_folder, const char *second);
 
