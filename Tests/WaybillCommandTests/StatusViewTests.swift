@@ -62,6 +62,19 @@ import WaybillMetrics
         #expect(lines.map(\.style)[4...7] == [.heading, .warning, .plain, .plain])
     }
 
+    @Test func `an agent says which mounts do not answer, and what waits`() throws {
+        let hanging = """
+            "hanging":[{"path":"/mnt/a\\u001b","seconds":75,"files":1200,"sources":2},\
+            {"path":"/mnt/b","seconds":0,"files":1,"sources":1}],"refused_files"
+            """
+        let json = Self.agent(files: "").replacing("\"refused_files\"", with: hanging)
+        let lines = StatusView().lines(of: try Self.document(json), at: "h:1")
+        #expect(
+            lines[2].text.hasSuffix(
+                "2.5 kB behind, /mnt/a\\u{1b} has not answered for 1 min 15 s (1,200 files of 2 sources wait), "
+                    + "/mnt/b has not answered for 0 s (1 file of 1 source wait)"))
+    }
+
     @Test func `a receiver's agents, projections and disk are tables`() throws {
         let lines = StatusView().lines(of: try Self.document(Self.receiver()), at: "/run/r.sock").map(\.text)
         #expect(lines[0] == "receiver c (waybill/0.1.0) at /run/r.sock: ok, up 1 min")
