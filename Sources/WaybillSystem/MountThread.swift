@@ -154,24 +154,31 @@ package final class MountThread: Sendable {
 
     /// Waits until the call has returned, or gives it up.
     private func isDone(on mount: String, _ patience: Duration) -> Bool {
-        // Between two looks at the clock; the call may begin late, for then this machine is slow and not the mount.
-        let step = max(patience, .milliseconds(1))
+        var deadline = POSIXClock().monotonicTime() + patience
         while true {
-            let now = POSIXClock().monotonicTime()
-            let isDone = self.state.wait(until: now + step) { state in
+            let isDone = self.state.wait(until: deadline) { state in
                 if case .done = state.turn { true } else { nil }
             }
             if isDone ?? false { return true }
-            let isGivenUp = self.state.withLock { state in
-                guard case .begun(let began) = state.turn else { return false }
-                guard POSIXClock().monotonicTime() - began >= patience else { return false }
-                state.isGivenUp = true
-                state.hang = Hang(mount: mount, since: began)
-                let isRelapse = state.settledAt.map { began - $0 < Self.relapse } ?? false
-                state.hangCount = isRelapse ? state.hangCount + 1 : 0
-                return true
-            }
-            if isGivenUp { return false }
+            guard let next = self.giveUp(on: mount, patience) else { return false }
+            deadline = next
+        }
+    }
+
+    /// Gives a call up that has taken too long since it began.
+    ///
+    /// - Returns: when to see again; `nil` if it was given up.
+    private func giveUp(on mount: String, _ patience: Duration) -> MonotonicTime? {
+        self.state.withLock { state in
+            let now = POSIXClock().monotonicTime()
+            // A call that begins late says that this machine is slow, and not the mount.
+            guard case .begun(let began) = state.turn else { return now + max(patience, .milliseconds(1)) }
+            guard now - began >= patience else { return began + patience }
+            state.isGivenUp = true
+            state.hang = Hang(mount: mount, since: began)
+            let isRelapse = state.settledAt.map { began - $0 < Self.relapse } ?? false
+            state.hangCount = isRelapse ? state.hangCount + 1 : 0
+            return nil
         }
     }
 
