@@ -238,19 +238,20 @@ struct TailHoleTests {
 
 /// A sparse file of the operating system.
 struct TailSparseFileTests {
-    @Test func `a hole of 500 MB costs no reading`() throws {
+    @Test(arguments: [true, false])
+    func `a hole costs no reading, and NULs that are stored are read in parts`(isSparse: Bool) throws {
         let folder = try makeFolder()
         defer { removeFolder(folder) }
         let files = POSIXFileSystem()
-        let size = 500_000_000
+        let size = isSparse ? 500_000_000 : 5_000_000
         let path = folder + "/a.log"
         let file = try files.open(path, .append)
-        try files.truncate(file, to: size)
+        if isSparse { try files.truncate(file, to: size) }
+        if !isSparse { try files.writeAll(file, [UInt8](repeating: 0, count: size)) }
         try files.writeAll(file, Array("one\ntwo\n".utf8))
         files.close(file)
         var limits = TailLimits()
-        // A few buffers at most.
-        limits.overlongByteCountPerRead = 4 << 20
+        limits.overlongByteCountPerRead = 1 << 20
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: limits.lineByteCountMax, alignment: 16)
         defer { buffer.deallocate() }
         var tail = Tail(
@@ -258,22 +259,28 @@ struct TailSparseFileTests {
             agent: try #require(AgentName("agent")),
             sources: [SourceConfiguration(name: "app", kind: .files(patterns: [folder + "/*.log"]))],
             quarantineDirectory: folder, limits: limits)
+        let receiver = BenchReceiver(name: "bench")
         var reads: [TailRead] = []
+        var lookCount = 0
         for second in [0, 1, 4, 6] as [Int64] {
             let now = TailTime(
                 monotonic: MonotonicTime(nanoseconds: second * 1_000_000_000),
                 wall: WallTime(milliseconds: 1_790_000_000_000 + second * 1000))
             tail.scan(now)
+            if second == 0 { _ = try tail.receiverMet(receiver.identity, at: receiver.address, of: nil, now) }
             while let key = tail.nextReady() {
                 let read = tail.nextBatch(for: key, byteCountMax: 1 << 16, into: buffer, now)
                 if read == .unpositioned {
                     #expect(tail.positionLearned(key, at: 0, .empty) == .goOn)
                     tail.readingPostponed(key)
-                } else if read != .nothing {
+                } else if read == .nothing {
+                    lookCount += 1
+                } else {
                     reads.append(read)
                 }
             }
         }
+        #expect(isSparse ? lookCount < 4 : (8...20).contains(lookCount))
         let hole = SkippedRange(
             offset: StreamOffset(0), byteCount: UInt64(size), reason: .hole, tail: [UInt8](repeating: 0, count: 512))
         #expect(
