@@ -3,24 +3,57 @@ internal import WaybillSystem
 
 /// The folders that were listed during one look, so that each is listed once.
 struct FileSearch {
-    var listings: [PathKey: [FileIdentity: String]] = [:]
+    /// The number of names that are looked at in the subfolders of one folder, those of the subfolders included.
+    static let nameCountMax = 4096
+
+    var listings: [PathKey: FolderListing] = [:]
+    /// What is in the subfolders of a folder.
+    var subfolders: [PathKey: [FileIdentity: String]] = [:]
+}
+
+/// What is in a folder: the paths of its files, and its subfolders.
+struct FolderListing {
+    var files: [FileIdentity: String] = [:]
+    var folders: [(path: String, modified: Int64)] = []
 }
 
 /// Looks for files that are at none of the paths that patterns lead to.
 ///
-/// A file was rotated within its folder, or within the folder that a link led to. Outside the patterns it is taken if its
-/// bytes prove that it is the one: it is opened below that folder without following links, is regular, and belongs to the
-/// folder's owner.
+/// A file was rotated within its folder, within the folder that a link led to, or into a folder of one of these.
+/// Outside the patterns it is taken if its bytes prove that it is the one: it is opened below the folder without
+/// following links, is regular, and belongs to the folder's owner.
 extension Tail {
-    /// Searches for a file in the folder of its old path, and in the one where it really was.
+    /// Searches for a file in the folder of its old path, in the one where it really was, and in their subfolders.
     mutating func findRenamed(_ file: TailedFile, _ number: ContentNumber?, _ search: inout FileSearch) -> String? {
-        for folder in self.searchedFolders(of: file) {
-            guard let path = self.listing(of: folder, file, &search)[file.identity] else { continue }
-            // The inode of an open file is its own.
-            if self.source(of: path) == file.source || file.descriptor != nil { return path }
-            if self.isProven(file, number, at: path) { return path }
+        let folders = self.searchedFolders(of: file)
+        for folder in folders {
+            guard let path = self.listing(of: folder, file, &search).files[file.identity] else { continue }
+            if self.isTaken(file, number, at: path, below: folder) { return path }
+        }
+        guard !self.isUnlinked(file) else { return nil }
+        for folder in folders {
+            guard let path = self.subfolders(of: folder, file, &search)[file.identity] else { continue }
+            if self.isTaken(file, number, at: path, below: folder) { return path }
         }
         return nil
+    }
+
+    private func isTaken(
+        _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String
+    ) -> Bool {
+        // The inode of an open file is its own.
+        self.source(of: path) == file.source || file.descriptor != nil
+            || self.isProven(file, number, at: path, below: folder)
+    }
+
+    /// Whether an open file has no name any more.
+    private func isUnlinked(_ file: TailedFile) -> Bool {
+        guard let descriptor = file.descriptor else { return false }
+        do throws(FileSystemError) {
+            return try self.files.status(descriptor).linkCount == 0
+        } catch {
+            return false
+        }
     }
 
     /// The folder of its path, and the one where links led.
@@ -30,18 +63,19 @@ extension Tail {
         return [folder, real]
     }
 
-    private func listing(
-        of folder: String, _ file: TailedFile, _ search: inout FileSearch
-    ) -> [FileIdentity: String] {
+    private func listing(of folder: String, _ file: TailedFile, _ search: inout FileSearch) -> FolderListing {
         let key = PathKey(folder)
         if let listing = search.listings[key] { return listing }
-        var listing: [FileIdentity: String] = [:]
+        var listing = FolderListing()
         do throws(FileSystemError) {
-            guard try self.files.status(at: folder) != nil else { return [:] }
+            guard try self.files.status(at: folder) != nil else { return listing }
             for name in try self.files.list(folder) {
                 let path = file.path.utf8.contains(UInt8(ascii: "/")) ? Path.join(folder, name) : name
-                if let status = try self.status(at: path, source: file.source), status.kind == .regular {
-                    listing[status.identity] = path
+                guard let status = try self.status(at: path, source: file.source) else { continue }
+                switch status.kind {
+                case .regular: listing.files[status.identity] = path
+                case .directory: listing.folders.append((path, status.modified))
+                case .link, .other: break
                 }
             }
         } catch {
@@ -51,12 +85,54 @@ extension Tail {
         return listing
     }
 
-    /// Whether a file outside the patterns is the one that was followed.
-    private func isProven(_ file: TailedFile, _ number: ContentNumber?, at path: String) -> Bool {
+    /// The files in the subfolders of a folder: in those first of which a name changed last.
+    private func subfolders(
+        of folder: String, _ file: TailedFile, _ search: inout FileSearch
+    ) -> [FileIdentity: String] {
+        let key = PathKey(folder)
+        if let found = search.subfolders[key] { return found }
+        var found: [FileIdentity: String] = [:]
+        var room = FileSearch.nameCountMax
+        let folders = self.listing(of: folder, file, &search).folders
+        for subfolder in folders.sorted(by: { $0.modified > $1.modified }) where room > 0 {
+            room -= 1
+            self.addFiles(of: subfolder.path, on: file.identity.device, to: &found, &room)
+        }
+        search.subfolders[key] = found
+        return found
+    }
+
+    /// Adds the files of a subfolder that is no link, and on the device of the file that is searched for.
+    private func addFiles(
+        of folder: String, on device: UInt64, to found: inout [FileIdentity: String], _ room: inout Int
+    ) {
         do throws(FileSystemError) {
-            let folder = try self.files.open(Path.parent(of: path), .read)
+            guard let status = try self.files.status(ofEntry: folder), status.kind == .directory,
+                status.identity.device == device
+            else { return }
+            // Names that end with a date are in its order.
+            for name in try self.files.list(folder).suffix(room) {
+                room -= 1
+                let path = Path.join(folder, name)
+                guard let status = try self.files.status(ofEntry: path), status.kind == .regular else { continue }
+                found[status.identity] = path
+            }
+        } catch {
+            // What is in a folder that cannot be read is not found.
+        }
+    }
+
+    /// Whether a file outside the patterns is the one that was followed.
+    private func isProven(
+        _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String
+    ) -> Bool {
+        // A bare name is below the current folder.
+        let prefix = Path.join(folder, "").utf8
+        let rest = path.utf8.starts(with: prefix) ? String(Substring(path.utf8.dropFirst(prefix.count))) : path
+        do throws(FileSystemError) {
+            let folder = try self.files.open(folder, .read)
             defer { self.files.close(folder) }
-            let descriptor = try self.files.open(Path.name(of: path), in: folder)
+            let descriptor = try self.files.open(rest, in: folder)
             defer { self.files.close(descriptor) }
             let status = try self.files.status(descriptor)
             guard status.kind == .regular, status.identity == file.identity,

@@ -84,6 +84,7 @@ CASES = {
         (f"waybill_agent_connected{{{AGENT}}}", "1 0x15", True), (f"waybill_agent_connected{{{AGENT}}}", "1 0x5 1 0x7", False)],
     "WaybillAgentBehind": [(f"waybill_agent_pending_bytes{{{AGENT}}}", "65000000x20", True)],
     "WaybillAgentLostBytes": [(f"waybill_agent_lost_bytes_total{{{AGENT}}}", "0 0 10 10", True)],
+    "WaybillAgentUnseenEnds": [(f"waybill_agent_unseen_ends_total{{{AGENT}}}", "0 0 1 1 1", True)],
     "WaybillAgentMissingSegments": [(f"waybill_agent_missing_segments_total{{{AGENT}}}", "0 0 1 1", True)],
     "WaybillAgentUnreadableFiles": [(f"waybill_agent_unreadable_files{{{AGENT}}}", "1x20", True)],
     "WaybillAgentDisputedStreams": [(f"waybill_agent_disputed_streams{{{AGENT}}}", "1x70", True)],

@@ -110,10 +110,10 @@ class LogrotateTests(ProgramTest):
         writer.stop()
         self.finish()
 
-    def rotate_while_away(self, *patterns):
+    def rotate_while_away(self, *patterns, old="old"):
         """Ships some lines; the agent misses others, which are rotated into another folder, and comes back."""
-        (self.folder / "old").mkdir()
-        self.configure("create", "olddir old")
+        (self.folder / old).mkdir()
+        self.configure("create", f"olddir {old}")
         self.write("web.json", 200)
         self.start(*patterns)
         self.until_stored()
@@ -124,21 +124,31 @@ class LogrotateTests(ProgramTest):
         self.start()
         return unread
 
+    def warnings(self):
+        return [entry for entry in self.entries() if entry["level"] == "warning"]
+
     def test_another_folder_while_the_agent_is_away(self):
         """A pattern that covers `olddir`: the rotated log goes on where it was."""
         self.rotate_while_away("web.json", "old/web.json*")
         self.finish()
 
+    def test_a_subfolder_that_no_pattern_covers(self):
+        """The agent finds the rotated log by its inode and its bytes."""
+        self.rotate_while_away("web.json")
+        self.finish()
+        self.assertEqual(self.warnings(), [], self.agent.log())
+
     def test_a_folder_that_no_pattern_covers(self):
         """The agent warns that there may be more than it saw, and says of which file."""
-        unread = self.rotate_while_away("web.json")
+        (self.folder / "app").mkdir()
+        unread = self.rotate_while_away("web.json", old="app/old")
         for line in unread:
             self.ledger.counts[self.ledger.digest(line)] -= 1
             self.ledger.byte_count -= len(line)
         self.until_stored()
         self.finish()
-        warnings = [entry for entry in self.entries() if entry["level"] == "warning"]
-        self.assertTrue(any(str(self.folder) in json.dumps(entry) for entry in warnings), self.agent.log())
+        self.assertTrue(
+            any(str(self.folder) in json.dumps(entry) for entry in self.warnings()), self.agent.log())
 
     def test_a_day_of_rotations_while_the_agent_is_away(self):
         """Renamed several times, to names that the agent never saw: patterns that cover them find all."""

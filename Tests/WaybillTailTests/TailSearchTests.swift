@@ -72,6 +72,113 @@ struct TailSearchTests {
         #expect(bench.losses.isEmpty)
     }
 
+    @Test(arguments: [("/log/a.log", "/log"), ("/log/p.log", "/pods")], [false, true])
+    func `what was rotated into a subfolder is read to its end`(place: (path: String, folder: String), isStopped: Bool)
+        throws
+    {
+        let real = place.folder + "/a.log"
+        files.makeDirectory(place.folder + "/old")
+        files.append(real, Self.lines(0..<30))
+        if real != place.path { disk.link(place.path, to: real) }
+        let bench = try self.bench("/log/*.log", followsLinks: real != place.path)
+        bench.settle()
+        try bench.checkpoint()
+        if isStopped { bench.kill() }
+        files.append(real, Self.lines(30..<40))
+        files.move(real, place.folder + "/old/a.log-20261127")
+        files.append(real, "next\n")
+        if isStopped { try bench.start() }
+        bench.settle()
+        #expect(bench.texts == [Self.lines(0..<40), "next\n"])
+        #expect(self.unseen(bench).isEmpty)
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test(arguments: ["owner", "content", "link to the folder", "link to the file"])
+    func `what a subfolder has is taken only if it is proven and no link`(reason: String) throws {
+        files.makeDirectory("/log/old")
+        files.append("/log/a.log", Self.lines(0..<30))
+        let bench = try self.bench("/log/*.log", followsLinks: reason == "link to the folder")
+        bench.settle()
+        try bench.checkpoint()
+        bench.kill()
+        switch reason {
+        case "owner":
+            files.move("/log/a.log", "/log/old/a.log.1")
+            disk.own("/log/old/a.log.1", by: 77, 77, permissions: 0o644)
+        case "content":
+            files.rewrite("/log/a.log", Self.lines(0..<5) + Self.lines(7..<40))
+            files.move("/log/a.log", "/log/old/a.log.1")
+        case "link to the folder":
+            files.move("/log/a.log", "/releases/a.log.1")
+            disk.link("/log/older", to: "/releases")
+        default:
+            files.move("/log/a.log", "/releases/a.log.1")
+            disk.link("/log/old/a.log.1", to: "/releases/a.log.1")
+        }
+        files.append("/log/a.log", "next\n")
+        try bench.start()
+        bench.settle()
+        #expect(bench.texts == [Self.lines(0..<30), "next\n"])
+        #expect(self.unseen(bench) == ["1 /log/a.log /log"])
+    }
+
+    @Test
+    func `what is two folders down is not looked for`() throws {
+        files.makeDirectory("/log/old")
+        files.makeDirectory("/log/old/2026")
+        files.append("/log/a.log", Self.lines(0..<30))
+        let bench = try self.bench("/log/*.log", followsLinks: false)
+        bench.settle()
+        try bench.checkpoint()
+        bench.kill()
+        files.move("/log/a.log", "/log/old/2026/a.log")
+        try bench.start()
+        bench.settle()
+        #expect(self.unseen(bench) == ["1 /log/a.log /log"])
+    }
+
+    @Test
+    func `of subfolders with many names those count in which a name changed last`() throws {
+        for folder in ["/log/first", "/log/second"] { files.makeDirectory(folder) }
+        for name in ["a", "b"] { files.append("/log/\(name).log", Self.lines(0..<30)) }
+        let bench = try self.bench("/log/*.log", followsLinks: false)
+        bench.settle()
+        try bench.checkpoint()
+        bench.kill()
+        for name in ["a", "b"] { files.append("/log/\(name).log", Self.lines(30..<40)) }
+        files.move("/log/a.log", "/log/first/1")
+        for number in 0..<FileSearch.nameCountMax { disk.place("/log/second/\(number)", [0x0A]) }
+        files.move("/log/b.log", "/log/second/b.log")
+        try bench.start()
+        bench.settle()
+        #expect(Set(bench.texts) == [Self.lines(0..<30), Self.lines(0..<40)])
+        #expect(self.unseen(bench) == ["1 /log/a.log /log"])
+    }
+
+    @Test
+    func `a look lists a folder once for all files that are missing in it`() throws {
+        files.makeDirectory("/log/old")
+        for number in 0..<200 { files.append("/log/\(number).log", Self.lines(0..<20)) }
+        let bench = try self.bench("/log/*.log", followsLinks: false)
+        bench.settle()
+        try bench.checkpoint()
+        bench.kill()
+        for number in 0..<100 { files.move("/log/\(number).log", "/log/old/\(number)") }
+        for number in 100..<200 { files.move("/log/\(number).log", "/log/\(number)") }
+        let lists = Lock(0)
+        files.setFaults { call in
+            if call.verb == .list, call.path == "/log/old" { lists.withLock { $0 += 1 } }
+            return nil
+        }
+        try bench.start()
+        bench.scan()
+        #expect(lists.withLock { $0 } == 1)
+        files.setFaults { _ in nil }
+        bench.settle()
+        #expect(self.unseen(bench).isEmpty)
+    }
+
     @Test(arguments: ["owner", "content", "elsewhere"])
     func `what is not proven to be the file is not taken, and its end is told as unseen`(reason: String) throws {
         files.append("/log/a.log", Self.lines(0..<30))
