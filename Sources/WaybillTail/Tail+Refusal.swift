@@ -12,7 +12,9 @@ extension Tail {
     mutating func openUntrusted(_ path: String, _ file: TailedFile) throws(FileSystemError) -> FileID? {
         guard !file.isSegment else { return try self.openSegment(path) }
         // What was found outside the patterns is opened from its folder.
-        guard !self.sources[file.source].followsLinks || self.source(of: path) == nil else { return try self.files.open(path, .read) }
+        if self.sources[file.source].followsLinks, self.source(of: path) != nil {
+            return try self.files.open(path, .read)
+        }
         let base = self.patterns[file.source].literalFolder(of: path) ?? Path.parent(of: path)
         do throws(FileSystemError) {
             let folder = try self.files.open(base.isEmpty ? "." : base, .read)

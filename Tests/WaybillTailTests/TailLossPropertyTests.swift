@@ -85,7 +85,8 @@ private struct LossLife {
         default: self.bench.loseConnection()
         }
         guard Bool.random(using: &self.random) else { return }
-        self.bench.isSlow = false
+        // A read sees what is there, too.
+        self.look()
         self.bench.ship(readCountMax: Int.random(in: 0...3, using: &self.random), byteCountMax: 200)
     }
 
