@@ -115,6 +115,11 @@ package struct GuardedFiles<Base: FileSystem>: FileSystem {
         try self.call("lock", file) { (base) throws(FileSystemError) in try base.lock(file, mode) }
     }
 
+    package func isWritten(_ file: FileID) -> Bool {
+        // What does not answer is not known to be closed.
+        (try? self.call("isWritten", file) { (base) throws(FileSystemError) in base.isWritten(file) }) ?? true
+    }
+
     private func call<Value>(
         _ operation: String, _ file: FileID, _ body: @escaping @Sendable (Base) throws(FileSystemError) -> Value
     ) throws(FileSystemError) -> Value {
@@ -133,6 +138,13 @@ extension GuardedFiles {
     package func status(at path: String) throws(FileSystemError) -> FileStatus? {
         guard let route = self.mounts.route(at: path) else { return try self.base.status(at: path) }
         return try route.call("status", path) { [base] () throws(FileSystemError) in try base.status(at: path) }
+    }
+
+    package func isShared(at path: String) -> Bool {
+        guard let route = self.mounts.route(at: path) else { return self.base.isShared(at: path) }
+        let answer = try? route.call("isShared", path) { [base] () throws(FileSystemError) in base.isShared(at: path) }
+        // A mount that does not answer is one.
+        return answer ?? true
     }
 
     package func realPath(of path: String) throws(FileSystemError) -> String? {

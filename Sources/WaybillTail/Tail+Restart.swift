@@ -129,6 +129,7 @@ extension TailedFile {
         self.ends = entry.ends
         self.earlier = entry.earlier
         self.real = entry.real.map { FilePlace($0) }
+        if !self.isSegment, entry.byteCount > self.provenByteCount { self.provenByteCount = entry.byteCount }
         self.registration = .found
         self.rest()
     }

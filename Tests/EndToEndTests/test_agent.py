@@ -627,7 +627,7 @@ class NameTests(AgentTest):
         receiver = self.site.receiver()
         self.grow()
         self.assertEqual(self.ship("--name", "one")[0], 0)
-        for damage in (lambda path: path.unlink(), lambda path: path.write_bytes(b"\xff\n"),
+        for damage in (lambda path: path.unlink(missing_ok=True), lambda path: path.write_bytes(b"\xff\n"),
                        lambda path: path.write_bytes(b"")):
             damage(self.site.state / "name")
             self.assertEqual(self.ship("--name", "two")[0], 78)
