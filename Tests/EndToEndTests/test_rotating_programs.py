@@ -146,6 +146,7 @@ class LogrotateTests(ProgramTest):
             self.ledger.counts[self.ledger.digest(line)] -= 1
             self.ledger.byte_count -= len(line)
         self.until_stored()
+        self.agent.until_logged("WB2224")
         self.finish()
         self.assertTrue(
             any(str(self.folder) in json.dumps(entry) for entry in self.warnings()), self.agent.log())
