@@ -173,7 +173,7 @@ extension NoticeText {
         .fileShorter: NoticeText(
             "A file was shorter than what was shipped of it", of: ["stream"],
             cause:
-                "A network mount reported an old length, or a program took lines back that it had written, or wrote the file anew.",
+                "A network mount reported an old length, or a program took lines back that it had written, or wrote the file again.",
             effect:
                 "Nothing of it is lost. If the same bytes are back within 5 s, it goes on. Otherwise what it has from the last batch on that is unchanged is shipped, `reread_bytes` of it a second time.",
             remedy: "Let programs only append to logs; on a network mount nothing is to be done."),

@@ -116,8 +116,12 @@ package struct GuardedFiles<Base: FileSystem>: FileSystem {
     }
 
     package func isWritten(_ file: FileID) -> Bool {
-        // What does not answer is not known to be closed.
-        (try? self.call("isWritten", file) { (base) throws(FileSystemError) in base.isWritten(file) }) ?? true
+        do throws(FileSystemError) {
+            return try self.call("isWritten", file) { (base) throws(FileSystemError) in base.isWritten(file) }
+        } catch {
+            // What does not answer is not known to be closed.
+            return true
+        }
     }
 
     private func call<Value>(
@@ -142,9 +146,12 @@ extension GuardedFiles {
 
     package func isShared(at path: String) -> Bool {
         guard let route = self.mounts.route(at: path) else { return self.base.isShared(at: path) }
-        let answer = try? route.call("isShared", path) { [base] () throws(FileSystemError) in base.isShared(at: path) }
-        // A mount that does not answer is one.
-        return answer ?? true
+        do throws(FileSystemError) {
+            return try route.call("isShared", path) { [base] () throws(FileSystemError) in base.isShared(at: path) }
+        } catch {
+            // A mount that does not answer is one.
+            return true
+        }
     }
 
     package func realPath(of path: String) throws(FileSystemError) -> String? {

@@ -31,11 +31,11 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         let path: String
     }
 
-    private let mutex = Lock(())
+    let mutex = Lock(())
     private let numbers = InodeNumbers()
     private let clock: (() -> Int64)?
     private let hasBirths: Bool
-    private let root: Node
+    let root: Node
     private var lookup: [String: Node] = [:]
     private var descriptors: [Int32: Descriptor] = [:]
     private var nextDescriptor: Int32 = 3
@@ -197,7 +197,7 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
 
     // MARK: Names
 
-    private func find(_ path: String) -> Node? {
+    func find(_ path: String) -> Node? {
         if let node = self.lookup[path] { return node }
         var node = self.root
         var isLinked = false
@@ -213,25 +213,6 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         }
         if !isLinked { self.lookup[path] = node }
         return node
-    }
-
-    package func realPath(of path: String) throws(FileSystemError) -> String? {
-        self.mutex.withLock { _ in self.real(path) }
-    }
-
-    private func real(_ path: String) -> String? {
-        var node = self.root
-        var real = ""
-        for component in path.split(separator: "/") {
-            guard let next = node.names[String(component)] else { return nil }
-            real += "/" + component
-            node = next
-            guard let target = next.target else { continue }
-            guard let aim = self.find(target), let found = self.real(target) else { return nil }
-            node = aim
-            real = found
-        }
-        return real
     }
 
     private func found(_ path: String, _ kind: FileKind?, _ operation: String) throws(FileSystemError) -> Node {

@@ -74,7 +74,10 @@ import WaybillTail
             // From other options, the environment, or another file that a reload reads too.
             "token", "statusToken", "writtenTexts", "reshipRule",
             // Of the program, or of runs that end by themselves.
-            "deviceKey", "usesDeviceKey", "doors", "mode", "software", "countsLines", "progress",
+            "deviceKey", "usesDeviceKey", "doors", "mode", "software", "countsLines", "progress", "isNameDerived",
+            "formerName",
+            // What the process may have.
+            "claimCountMax",
         ]
         let members = Set(Mirror(reflecting: AgentConfiguration.defaults).children.compactMap(\.label))
         #expect(members == keys.union(others))
