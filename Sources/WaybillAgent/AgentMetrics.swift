@@ -221,7 +221,7 @@ extension AgentStanding {
             self.summary.successions.rereadByteCount)
         page.add(
             "waybill_agent_continued_files_total", .counter,
-            "Files written anew under their name that go on where the ones before them ended.",
+            "Files written again under their name that go on where the ones before them ended.",
             self.summary.successions.continuedCount)
     }
 }

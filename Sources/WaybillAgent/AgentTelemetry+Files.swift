@@ -37,7 +37,7 @@ extension AgentTelemetry {
         switch notice {
         case .continued(let id, let path, let offset):
             self.logger.info(
-                "a file was written anew under its name; it has what was shipped, and goes on",
+                "a file was written again under its name; it has what was shipped, and goes on",
                 metadata: ["stream": "\(id)", "path": "\(path)", "offset": .number(offset)])
         case .regrown(let id, let path, let byteCount, let offset):
             self.logger.warning(

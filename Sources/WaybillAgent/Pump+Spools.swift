@@ -70,7 +70,9 @@ extension Pump where Hints: ~Copyable {
             self.turns.turned(time)
             return self.schedule.hurry(time)
         }
-        let isResting = self.hasShippedAll && self.session.isSettled && self.retries.isEmpty
+        var isResting = self.hasShippedAll && self.session.isSettled && self.retries.isEmpty
+        // A segment whose writer is gone is sealed and deleted first.
+        if isResting, self.turns.isOver(isResting: true, time) { isResting = !self.tail.completesSegments(now) }
         guard self.phase == .ready, isResting || self.configuration.mode.patience == nil,
             self.turns.isOver(isResting: isResting, time)
         else { return }

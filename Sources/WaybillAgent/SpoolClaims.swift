@@ -8,7 +8,7 @@ internal import WaybillTail
 ///
 ///     claim ─▶ claimed ─▶ pass, when nothing is left of it or its time is over ─▶ waiting ─▶ claim …
 ///
-/// A spool that waits is nobody's: it is not shipped.
+/// A spool that waits is not shipped, and may be another agent's.
 package struct SpoolClaims<Files: FileSystem>: ~Copyable {
     private let files: Files
     private var spools: [GlobPattern]

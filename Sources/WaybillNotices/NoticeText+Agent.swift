@@ -183,7 +183,8 @@ extension NoticeText {
                 "While no agent ran, `files` files were moved out of the folders in `searched`, or deleted. They are in none of the folders in these either, of which at most 4,096 names are looked at. What was seen of them is shipped, or told as lost.",
             effect: "Lines that were written after the agent stopped are not shipped, if there are any.",
             remedy:
-                "Look where your rotation moves files (olddir, another release's folder). Add that folder to the patterns: the file is then continued where it was read to."),
+                "Look where your rotation moves files (olddir, another release's folder). Add that folder to the patterns: the file is then continued where it was read to."
+        ),
         .fileHole: NoticeText(
             "NULs before a line", of: ["stream"],
             cause:

@@ -91,6 +91,23 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     /// A line is stored twice and its neighbour not at all: the number of lines is right.
     case countInsteadOfCompare
 
+    // Which file is which.
+
+    /// A process without a free descriptor takes that for an error of the disk.
+    case ignoreFewDescriptors
+    /// Inode and device alone say which file it is: what was renamed over a file is another content.
+    case identifyByInode
+    /// What is shorter than what was read is another content at once.
+    case shorterIsAnother
+    /// A file that is not at its name is looked for in the folder of that name alone.
+    case searchParentAlone
+    /// The ids of a content that left its inode are given to the next file there.
+    case reuseStems
+    /// A content that follows another one in its file gets the number of that one.
+    case keepNumbers
+    /// Two files may continue one content.
+    case twoSuccessors
+
     // What retention deletes.
     /// A day goes for its age, whether or not its events were delivered.
     case deleteUndelivered
@@ -144,6 +161,12 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
         .mergeWithoutComparing, .shareChains, .oneMergePosition, .mergeInNameOrder, .ignoreFleet, .ignoreProofsOfFleet,
         .numberForEachReceiver, .sealWithoutWaiting, .believeOwnClock, .eraseAtSight, .forgetPendingErasures,
         .forgetSetAsides,
+    ]
+
+    /// Those of files, with the trouble in which each is met.
+    package static let ofFiles: [PlantedBug: FileTrouble] = [
+        .ignoreFewDescriptors: .fewDescriptors, .identifyByInode: .mirrors, .shorterIsAnother: .dips,
+        .searchParentAlone: .realFolders, .reuseStems: .mirrors, .keepNumbers: .retractions, .twoSuccessors: .copies,
     ]
 
     /// Those of retention.

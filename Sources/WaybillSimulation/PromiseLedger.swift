@@ -21,6 +21,8 @@ final class PromiseLedger {
     private var ignored: Set<ArraySlice<UInt8>> = []
     /// Lines that may be stored several times.
     private var repeatable: Set<ArraySlice<UInt8>> = []
+    /// How many times more than once lines may be stored, of which files had copies.
+    private var copyCounts: [ArraySlice<UInt8>: Int] = [:]
     private var found: Set<Int> = []
     /// Whether anything was cut away before it was acknowledged.
     private(set) var hasCutAway = false
@@ -49,9 +51,30 @@ final class PromiseLedger {
         self.repeatable.formUnion(lines)
     }
 
+    /// Another file has these lines too, or it cannot be seen that they were shipped: each may be stored once more.
+    func allowCopy(of lines: some Sequence<ArraySlice<UInt8>>) {
+        for line in lines { self.copyCounts[line, default: 0] += 1 }
+    }
+
+    func isIgnored(_ bytes: ArraySlice<UInt8>) -> Bool { self.ignored.contains(bytes) }
+
+    func isAcknowledged(_ bytes: ArraySlice<UInt8>) -> Bool {
+        self.indices[bytes].map { self.lines[$0].isAcknowledged } ?? false
+    }
+
+    /// Whether the line was written for good at a source.
+    func isWritten(_ bytes: ArraySlice<UInt8>) -> Bool {
+        self.indices[bytes].map { self.lines[$0].isWritten } ?? false
+    }
+
     private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
         // A full disk may have taken such a line without its LF, as the last half line of a file.
         guard self.indices[bytes] == nil, !self.ignored.contains(bytes) else { return }
+        // Behind what a power cut left of a file: the NULs are skipped as a hole, or come with the line.
+        guard bytes.first != 0 else {
+            self.strays.formUnion([bytes, bytes.drop { $0 == 0 }])
+            return
+        }
         self.indices[bytes] = self.lines.count
         self.lines.append(Line(bytes: bytes, isPromised: isPromised, isWritten: isPromised))
         if isPromised { self.openCount += 1 }
@@ -143,7 +166,8 @@ final class PromiseLedger {
     ) -> String? {
         for line in self.lines {
             let counts = stored.map { $0[line.bytes] ?? 0 }
-            let repeated = counts.indices.first { counts[$0] > 1 && !repeating.contains($0) }
+            let most = 1 + (self.copyCounts[line.bytes] ?? 0)
+            let repeated = counts.indices.first { counts[$0] > most && !repeating.contains($0) }
             if let repeated, !self.repeatable.contains(line.bytes) {
                 return "stored \(counts[repeated]) times: \(Self.text(line.bytes))"
             }

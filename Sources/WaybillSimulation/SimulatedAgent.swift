@@ -23,10 +23,19 @@ final class SimulatedAgent: @unchecked Sendable {
     private var acknowledged: [StreamID: UInt64] = [:]
     /// For planted bugs.
     var credulity = Credulity()
+    /// The original of each copy of a log, logs of which lines were taken back, and the last id of each path; for planted
+    /// bugs.
+    var copies: [String: String] = [:]
+    var followers: Set<String> = []
+    var lastIDs: [String: StreamID] = [:]
     /// How many streams it has opened.
     var openCount = 0
     /// Every stream that it has opened.
     var opened: Set<StreamID> = []
+    /// When it first heard that a line is durable; where files have trouble alone.
+    var heard: [ArraySlice<UInt8>: Int64] = [:]
+    /// The most bytes that one of its batches had.
+    var batchByteCountMax = 0
     private var stepCount = 0
     /// The sources in its configuration file.
     private var sourceList = SourceList.usual
@@ -36,12 +45,14 @@ final class SimulatedAgent: @unchecked Sendable {
     static let lineByteCountMax = 2048
     static let spool = "/spool"
     static let logs = "/log"
+    /// Logs behind links; not there in most lives.
+    static let links = "/linked"
     static let state = "/agent"
 
     init(_ site: SiteLife) {
         self.site = site
         self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? site.dice.int(-300...300) : 0)
-        self.disk = SimulatedDisk(site.dice, self.clock)
+        self.disk = SimulatedDisk(site.dice, self.clock, hasBirths: !site.knows(.missingBirths))
         self.disk.failsAfterWrites = false
         self.tally = Tally(trace: site.trace.map { trace in { trace("agent: \($0)") } })
         self.encoder = BatchEncoder(level: 1, rawByteCountMax: max(site.batchByteCountMax, Self.lineByteCountMax))
@@ -53,6 +64,7 @@ final class SimulatedAgent: @unchecked Sendable {
             preconditionFailure("a new disk takes folders: \(error)")
         }
         self.hints.isComplete = !site.knows(.noHints)
+        self.setDescriptors()
     }
 
     var isAlive: Bool { self.process.map { !$0.files.isStopped } ?? false }
@@ -64,13 +76,16 @@ final class SimulatedAgent: @unchecked Sendable {
 
     private func configuration() -> AgentConfiguration {
         guard let name = AgentName("a") else { preconditionFailure("a is a name") }
+        var sources = self.sourceList.sources
+        if self.site.knows(.links) { sources.append(SourceList.linked) }
         var configuration = AgentConfiguration(
-            name: name, stateDirectory: Self.state, receivers: self.receivers, sources: self.sourceList.sources)
+            name: name, stateDirectory: Self.state, receivers: self.receivers, sources: sources)
         configuration.token = Secret(Ownership.token(of: Ownership.agent))
         configuration.batchByteCountMax = self.site.batchByteCountMax
         configuration.tailLimits.lineByteCountMax = Self.lineByteCountMax
         configuration.tailLimits.openFileCountMax = self.site.openFileCountMax
         configuration.tailLimits.renamedGrace = .seconds(30)
+        self.limitFiles(&configuration.tailLimits)
         return configuration
     }
 
@@ -79,7 +94,9 @@ final class SimulatedAgent: @unchecked Sendable {
     func start() {
         guard self.process == nil, self.isPowered else { return }
         let mayDie = !self.site.isCalm && self.site.knows(.agentDeaths) && self.site.dice.chance(300)
-        let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil) {
+        let files = self.disk.files(
+            bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil, isAgent: true
+        ) {
             [unowned self] in self.willDelete($0)
         }
         do throws(FileSystemError) {
@@ -216,14 +233,14 @@ final class SimulatedAgent: @unchecked Sendable {
         return bytes
     }
 
-    /// Something was written at, or happened to, a path.
-    func changed(_ path: String) {
+    /// Something was written at, or happened to, a path; a folder may have come in the place of another one.
+    func changed(_ path: String, isFolder: Bool = false) {
         guard self.process != nil, self.hints.isComplete else { return }
         if self.site.knows(.missedHints), !self.site.isCalm, self.site.dice.chance(100) {
             self.hints.isOverflowing = self.site.dice.chance(500)
             if !self.hints.isOverflowing { return }
         }
-        self.hints.paths.insert(path)
+        if isFolder { self.hints.folders.insert(path) } else { self.hints.paths.insert(path) }
         guard !self.hintsAreScheduled else { return }
         self.hintsAreScheduled = true
         self.site.schedule.after(1_000_000) {
@@ -275,6 +292,9 @@ final class SimulatedAgent: @unchecked Sendable {
             for (_, bytes) in self.disk.memory.files(below: folder) {
                 lines.formUnion(bytes.split(separator: 0x0A))
             }
+        }
+        for path in self.site.linkedLogs?.paths ?? [] {
+            lines.formUnion((self.disk.memory.bytes(of: path) ?? []).split(separator: 0x0A))
         }
         return lines
     }
@@ -374,6 +394,7 @@ final class Box {
 /// What inotify would hold.
 final class HintStore {
     var paths: Set<String> = []
+    var folders: Set<String> = []
     var isOverflowing = false
     var isComplete = true
 }
@@ -397,9 +418,11 @@ struct SimulatedHints: ChangeHints {
     mutating func read() -> DirectoryWatcher.Hint? {
         defer {
             self.store.paths = []
+            self.store.folders = []
             self.store.isOverflowing = false
         }
         if self.store.isOverflowing { return .everything }
-        return self.store.paths.isEmpty ? nil : .changes(paths: self.store.paths.sorted())
+        if self.store.paths.isEmpty, self.store.folders.isEmpty { return nil }
+        return .changes(paths: self.store.paths.sorted(), folders: self.store.folders.sorted())
     }
 }

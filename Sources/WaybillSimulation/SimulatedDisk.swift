@@ -14,12 +14,16 @@ final class SimulatedDisk {
     var errorPerMille = 0
     var syncErrorPerMille = 0
     var shortWritePerMille = 0
+    /// How many files the agent's process may have open besides what it always has; `nil` for any number.
+    var descriptorCountMax: Int?
+    /// How many of these other parts of that process have.
+    var otherDescriptorCount = 0
     /// Hears of each fault.
     var trace: ((String) -> Void)?
 
-    init(_ dice: Dice, _ clock: SimulatedClock) {
+    init(_ dice: Dice, _ clock: SimulatedClock, hasBirths: Bool = true) {
         self.dice = dice
-        self.memory = MemoryDisk(clock: { clock.fileTime })
+        self.memory = MemoryDisk(hasBirths: hasBirths, clock: { clock.fileTime })
     }
 
     /// Ends every trouble that the disk makes by chance.
@@ -28,6 +32,7 @@ final class SimulatedDisk {
         self.errorPerMille = 0
         self.syncErrorPerMille = 0
         self.shortWritePerMille = 0
+        self.otherDescriptorCount = 0
     }
 
     // MARK: Processes
@@ -37,14 +42,20 @@ final class SimulatedDisk {
     /// - Parameters:
     ///   - bugs: what is planted where it meets the disk.
     ///   - callCount: it dies in so many changing calls from now.
+    ///   - isAgent: whether it is an agent, whose descriptors are few.
     ///   - unlinks: hears of each path before it is unlinked.
     func files(
-        bugs: Set<PlantedBug> = [], dyingIn callCount: Int? = nil, unlinks: ((String) -> Void)? = nil
+        bugs: Set<PlantedBug> = [], dyingIn callCount: Int? = nil, isAgent: Bool = false,
+        unlinks: ((String) -> Void)? = nil
     ) -> FaultyFiles {
         let files = FaultyFiles(self.memory)
         var rest = callCount
         files.setFaults { call in
             if !bugs.isEmpty, Self.skips(call, bugs) { return .skipped }
+            if isAgent, bugs.contains(.searchParentAlone), Self.isSearch(call) { return .error(Errno.noEntry) }
+            if isAgent, self.lacksDescriptor(call) {
+                return .error(bugs.contains(.ignoreFewDescriptors) ? Errno.inputOutput : Errno.tooManyFiles)
+            }
             guard call.isChange else {
                 guard call.verb == .read, call.byteCount > 1, self.dice.chance(self.shortWritePerMille) else {
                     return nil
@@ -59,6 +70,17 @@ final class SimulatedDisk {
             return fault
         }
         return files
+    }
+
+    /// Whether files are looked for in a folder that no pattern names.
+    private static func isSearch(_ call: FaultyFiles.Call) -> Bool {
+        call.verb == .list
+            && ["/pods", "/releases", "/logs"].contains { call.path.hasPrefix(SimulatedAgent.links + $0) }
+    }
+
+    private func lacksDescriptor(_ call: FaultyFiles.Call) -> Bool {
+        guard call.verb == .open || call.verb == .list, let most = self.descriptorCountMax else { return false }
+        return call.openCount + self.otherDescriptorCount >= most
     }
 
     /// How a process dies in a call: before it, in the middle, or after it.

@@ -117,6 +117,10 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     var offsets: [StreamNumber: StreamOffset] = [:]
     /// How far the batches of each stream reach, for planted bugs.
     private var sent: [StreamNumber: StreamOffset] = [:]
+    /// The ids that the receiver was told in place of those, for planted bugs.
+    var renamed: [StreamNumber: StreamID] = [:]
+    /// The lines of batches whose end was not heard to be durable; where files have trouble alone.
+    private var unheard: [StreamNumber: [(end: StreamOffset, lines: [ArraySlice<UInt8>])]] = [:]
     private(set) var isOver = false
     /// Whether it leads to the false receiver.
     var isFalse = false
@@ -176,17 +180,31 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
             if self.agent.credulity.setAside.contains(description.id) { return }
         }
         if case .seal(let number, let length) = message { self.offsets[number] = length }
-        self.toReceiver.send(message.encoded)
+        self.toReceiver.send(self.said(message).encoded)
     }
 
     func send(_ batch: RawBatch) {
         guard !self.isOver, self.agent.isAlive else { return }
         let bytes = self.agent.encoded(batch)
         self.sent[batch.header.stream] = batch.header.end
+        if !self.site.fileTroubles.isEmpty { self.note(batch) }
         if self.site.has(.ackBeforeCommit) {
             self.toAgent.send(Message.ack(batch.header.stream, batch.header.end, end: 0).encoded)
         }
         self.toReceiver.send(bytes)
+    }
+
+    private func note(_ batch: RawBatch) {
+        let bytes = Array(batch.buffer.bytes.prefix(batch.header.rawByteCount))
+        self.agent.batchByteCountMax = max(self.agent.batchByteCountMax, bytes.count)
+        self.unheard[batch.header.stream, default: []].append((batch.header.end, bytes.split(separator: 0x0A)))
+    }
+
+    /// The agent hears that a stream is durable up to an offset.
+    private func heard(_ number: StreamNumber, _ offset: StreamOffset) {
+        guard let batches = self.unheard[number] else { return }
+        for batch in batches where batch.end <= offset { self.agent.heard(batch.lines) }
+        self.unheard[number] = batches.filter { $0.end > offset }
     }
 
     /// The planted bug: everything that was sent counts as acknowledged.
@@ -214,6 +232,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     func heard(_ message: Message, before next: Message?) -> Message {
         if case .ack(let number, let offset, _) = message, let id = self.ids[number] {
             self.offsets[number] = offset
+            self.heard(number, offset)
             self.agent.acknowledged(id, offset)
         }
         switch message {
@@ -227,7 +246,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         {
             self.site.beginsOwnStream(id, of: path)
         }
-        let bent = self.agent.believed(message, before: next, on: self)
+        let bent = self.translated(self.agent.believed(message, before: next, on: self))
         if case .at(let number, let offset, _, _) = bent { self.offsets[number] = offset }
         return bent
     }

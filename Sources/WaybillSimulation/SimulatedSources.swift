@@ -100,14 +100,20 @@ final class SimulatedApp {
 
 /// A program that appends lines of its own to a file, which somebody rotates, cuts and deletes.
 final class SimulatedLogger {
-    private unowned let site: SiteLife
-    private let agent: SimulatedAgent
-    private let path: String
-    private var files: FaultyFiles
-    private var file: FileID?
+    unowned let site: SiteLife
+    let agent: SimulatedAgent
+    let path: String
+    private(set) var files: FaultyFiles
+    var file: FileID?
     /// What stands behind the last LF.
-    private var partial: [UInt8] = []
+    var partial: [UInt8] = []
     private var rotatedCount = 0
+    /// How many copies others have made of it.
+    var copyCount = 0
+    /// When it was last cut.
+    var cutAt: Int64?
+    /// When others wrote it anew, and what it had then.
+    var mirrored: (time: Int64, bytes: [UInt8])?
 
     init(_ site: SiteLife, _ agent: SimulatedAgent, name: String) {
         self.site = site
@@ -123,7 +129,7 @@ final class SimulatedLogger {
         self.agent.changed(self.path)
     }
 
-    private func write() {
+    func write() {
         guard !self.isTearing else { return }
         do throws(FileSystemError) {
             if self.file == nil {
@@ -158,11 +164,11 @@ final class SimulatedLogger {
         }
     }
 
-    private var isTearing = false
+    var isTearing = false
 
     /// Where files are rewritten, all of them begin alike.
     private func head(_ file: FileID) throws(FileSystemError) {
-        guard self.site.knows(.rewrites), self.openNode?.bytes.isEmpty ?? false else { return }
+        guard self.haveHeads, self.openNode?.bytes.isEmpty ?? false else { return }
         self.site.ledger.ignore(Self.firstLine)
         self.files.record()
         defer {
@@ -173,10 +179,10 @@ final class SimulatedLogger {
         try self.files.writeAll(file, Self.firstLine + [0x0A])
     }
 
-    private static let firstLine = Array("# every file begins so".utf8)[...]
+    static let firstLine = Array("# every file begins so".utf8)[...]
 
     /// What it writes into, under whatever name.
-    private var openNode: MemoryDisk.Node? {
+    var openNode: MemoryDisk.Node? {
         self.file.flatMap(self.agent.disk.memory.node(of:))
     }
 
@@ -212,6 +218,7 @@ final class SimulatedLogger {
     func rotate() {
         guard self.agent.isPowered, self.file != nil, !self.isTearing else { return }
         self.rotatedCount += 1
+        self.excuseMirror()
         do throws(FileSystemError) {
             let old = "\(self.path).\(self.rotatedCount)"
             try self.files.rename(self.path, to: old)
@@ -239,13 +246,18 @@ final class SimulatedLogger {
         guard let node = self.openNode else { return }
         let bytes = node.bytes
         let readByteCount = node.readEnd
+        let seenByteCount = node.seenEnd
+        self.excuseMirror()
         do throws(FileSystemError) { try self.files.truncate(file, to: 0) } catch {}
         // The disk may have failed and done it all the same.
         guard node.bytes.isEmpty else { return }
         // What comes back after a power cut would be a third file.
         node.settle()
         self.site.note("\(self.path) was cut, \(readByteCount) of its \(bytes.count) bytes were read")
-        let isKnown = Self.isKnown(bytes, readByteCount)
+        let isKnown = Self.isKnown(bytes, readByteCount) && !self.isUndecided
+        self.cutAt = self.site.schedule.now
+        self.site.takenAway(bytes[...], seen: isKnown ? seenByteCount : 0)
+        self.site.forgetHeard(bytes)
         for line in bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
         self.partial = []
         self.agent.changed(self.path)
@@ -292,13 +304,14 @@ final class SimulatedLogger {
         // As above: it does not come back.
         self.agent.disk.memory.node(at: SimulatedAgent.logs)?.settle()
         self.site.note("\(path) was deleted, \(node.readEnd) of its \(node.bytes.count) bytes were read")
-        let isKnown = Self.isKnown(node.bytes, node.readEnd)
+        let isKnown = Self.isKnown(node.bytes, node.readEnd) && !self.isUndecided
+        self.site.takenAway(node.bytes[...], seen: isKnown ? node.seenEnd : 0)
         for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
         self.agent.changed(path)
     }
 
     /// Whether the agent can know a file: it is told from others by its first line.
-    private static func isKnown(_ bytes: [UInt8], _ readByteCount: Int) -> Bool {
+    static func isKnown(_ bytes: [UInt8], _ readByteCount: Int) -> Bool {
         bytes.prefix(readByteCount).contains(0x0A)
     }
 

@@ -49,6 +49,12 @@ package final class SiteLife {
     /// The events in such lines.
     var poisonTokens: Set<Int> = []
     let troubles: Set<Trouble>
+    let fileTroubles: Set<FileTrouble>
+    /// Of its own, as ``reloadDice``.
+    let fileDice: Dice
+    /// The most bytes that may be told to be lost, and lines that were seen before they went.
+    var lossByteCountMax = 0
+    var seenAway: [ArraySlice<UInt8>] = []
     private var violation: String?
     /// Faults have stopped.
     private(set) var isCalm = false
@@ -56,11 +62,11 @@ package final class SiteLife {
     /// Nobody is started again.
     private(set) var isOver = false
     /// A journal rotted: what it held and nobody had read may be gone.
-    private(set) var mayForget = false
+    var mayForget = false
     private var tokenCount = 0
     private var longLines: [ArraySlice<UInt8>] = []
     var isPartitioned = false
-    private var oldRegistry: [UInt8]?
+    var oldRegistry: [UInt8]?
 
     let idleMilliseconds: Int
     let checkpointMilliseconds: Int
@@ -79,17 +85,23 @@ package final class SiteLife {
     /// Streams that a stranger has changed, while no principals were told apart.
     var tainted: Set<StreamID> = []
     var ownership = Ownership()
-    private lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
+    lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
     lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
         SimulatedLogger(self, self.agent, name: "web\($0)")
     }
+    private(set) lazy var linkedLogs = self.knows(.links) ? LinkedLogs(self, self.agent) : nil
     var connections: [Connection] = []
     /// Where the proxy leads to.
     private(set) var target = 0
 
     /// Lives a life.
-    package static func run(seed: UInt64, bugs: Set<PlantedBug> = [], trace: ((String) -> Void)? = nil) -> Report {
-        let life = SiteLife(seed: seed, bugs: bugs, trace: trace)
+    ///
+    /// - Parameter files: the kinds of trouble with files that it may have.
+    package static func run(
+        seed: UInt64, bugs: Set<PlantedBug> = [], files: Set<FileTrouble> = FileTrouble.kept,
+        trace: ((String) -> Void)? = nil
+    ) -> Report {
+        let life = SiteLife(seed: seed, bugs: bugs, files: files, trace: trace)
         life.live()
         var report = Report()
         report.violation = life.violation
@@ -103,7 +115,7 @@ package final class SiteLife {
 
     private var lostLineCount = 0
 
-    private init(seed: UInt64, bugs: Set<PlantedBug>, trace: ((String) -> Void)?) {
+    private init(seed: UInt64, bugs: Set<PlantedBug>, files: Set<FileTrouble>, trace: ((String) -> Void)?) {
         // Storage lives begin with the same seeds.
         let dice = Dice(seed: seed ^ 0x7761_7962_696C_6C00)
         self.dice = dice
@@ -127,6 +139,7 @@ package final class SiteLife {
         // A journal that has no open file, because its disk refused one, does not notice that others were deleted.
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks]) { troubles.remove(.unlinkedJournal) }
         if dice.chance(30) { troubles.formIntersection(Self.quiet) }
+        (self.fileTroubles, self.fileDice) = FileTrouble.draw(seed: seed, among: files, beside: &troubles)
         self.troubles = troubles
         self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
         self.checkpointMilliseconds = dice.pick([200, 1_000, 5_000])
@@ -223,11 +236,14 @@ package final class SiteLife {
 
     private func live() {
         self.note("troubles: \(Trouble.allCases.filter { self.knows($0) })")
+        self.note("files: \(FileTrouble.allCases.filter { self.knows($0) })")
         for receiver in self.receivers { receiver.start() }
         self.agent.start()
         for app in self.apps { self.repeatedly(50...1_500) { app.act() } }
         for logger in self.loggers { self.repeatedly(50...1_500) { logger.act() } }
         self.repeatedly(50...1_200) { self.makeTrouble() }
+        if let linkedLogs { self.repeatedlyWrite(linkedLogs) }
+        self.troubleFilesNowAndThen()
         if self.knows(.reloads) { self.reloadNowAndThen() }
         self.schedule.run(
             until: self.dice.milliseconds(self.dice.chance(self.longPerMille) ? 15_000...40_000 : 1_500...8_000)
@@ -271,6 +287,7 @@ package final class SiteLife {
         }
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
+        self.linkedLogs?.end()
         for connection in self.connections where connection.isFalse { connection.breakOff() }
         // Their operators notice at last.
         for receiver in self.receivers where !receiver.loss.unlinked.isEmpty { receiver.kill() }
@@ -355,10 +372,12 @@ package final class SiteLife {
             .sourcePowerCuts, .agentDeaths, .agentStops, .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData,
             .lostData, .lostTail, .lostBoth, .unlinkedJournal, .rewrites, .falseReceiver, .reloads,
         ]
-        if self.lostLineCount > 0, self.troubles.isDisjoint(with: hidden) {
+        let hiding: Set<FileTrouble> = [.deviceNumbers, .bareRemounts, .fewDescriptors, .regrowths, .retractions]
+        if self.lostLineCount > 0, self.troubles.isDisjoint(with: hidden), self.fileTroubles.isDisjoint(with: hiding) {
             let told = ["a file was cut", "a file is gone"].reduce(0) { $0 + self.agent.tally.count(containing: $1) }
             if told == 0 { self.violate("\(self.lostLineCount) lines were cut away, and nobody said so") }
         }
+        if let problem = self.lossProblem(stored: stored) { return self.violate(problem) }
         if let line = self.lostLongLine {
             return self.violate("a line of \(line.count) bytes is in no quarantine: \(PromiseLedger.text(line))")
         }
@@ -375,7 +394,8 @@ package final class SiteLife {
 
     /// A line that no receiver takes and that the agent has not put aside.
     private var lostLongLine: ArraySlice<UInt8>? {
-        guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts, .rewrites]), !self.mayForget,
+        guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts, .rewrites]),
+            self.fileTroubles.isDisjoint(with: [.likeMirrors, .retractions, .regrowths]), !self.mayForget,
             !self.longLines.isEmpty
         else { return nil }
         let kept = Set(self.agent.disk.memory.files(below: SimulatedAgent.state + "/quarantine").map { $0.bytes[...] })
@@ -428,63 +448,5 @@ package final class SiteLife {
             .noHints, .reloads, .poison, .smallWindow, .smallFeed, .shortRetention:
             break
         }
-    }
-
-    private func anyDisk() -> SimulatedDisk {
-        self.dice.pick([self.agent.disk] + self.receivers.map(\.disk))
-    }
-
-    private func cutSourcePower() {
-        guard self.agent.isPowered else { return }
-        for app in self.apps { app.end() }
-        self.agent.cutPower()
-        for folder in [SimulatedAgent.spool, SimulatedAgent.logs] {
-            // The kernel has written back what was read: a line was shipped long before a power cut. Also of files that
-            // were deleted, for they may come back.
-            for node in self.agent.disk.memory.node(at: folder)?.everyNode ?? [] { node.settleRead() }
-        }
-        self.agent.disk.cutPower()
-        for logger in self.loggers { logger.powerCut() }
-        let found = [SimulatedAgent.spool, SimulatedAgent.logs].flatMap { self.agent.disk.memory.files(below: $0) }
-        for (_, bytes) in found {
-            let pieces = bytes.split(separator: 0x0A, omittingEmptySubsequences: false)
-            self.ledger.find(pieces.dropLast(), ending: pieces.last ?? [])
-        }
-        self.ledger.keepFound()
-        self.schedule.after(self.dice.milliseconds(500...10_000)) { self.agent.powerReturns() }
-    }
-
-    func spoilRegistry(_ kind: Trouble) {
-        let path = SimulatedAgent.state + "/registry.state"
-        guard let bytes = self.agent.disk.memory.bytes(of: path) else { return }
-        switch kind {
-        case .oldRegistry where self.oldRegistry == nil:
-            self.oldRegistry = bytes
-        case .oldRegistry:
-            self.agent.kill()
-            self.agent.disk.memory.place(path, self.oldRegistry ?? [])
-            self.oldRegistry = nil
-        case .lostRegistry:
-            self.agent.kill()
-            self.agent.disk.memory.place(path, [])
-        default:
-            self.agent.kill()
-            self.agent.disk.rot(path)
-        }
-    }
-
-    private func rot(_ receiver: SimulatedReceiver, _ kind: Trouble) {
-        let folder = kind == .rottenJournal ? "/data/journal" : "/data/state"
-        let suffix = kind == .rottenJournal ? ".journal" : ".state"
-        let paths = receiver.disk.memory.files(below: folder).map(\.path).filter { $0.hasSuffix(suffix) }
-        guard !paths.isEmpty else { return }
-        if kind == .rottenJournal {
-            guard !self.mayForget else { return }
-            self.mayForget = true
-        }
-        receiver.kill()
-        let path = self.dice.pick(paths)
-        receiver.disk.rot(path)
-        self.note("\(path) rots")
     }
 }

@@ -22,12 +22,19 @@ enum SourceList: CaseIterable, Sendable {
         }
     }
 
+    /// Logs behind links: the one is what a kubelet makes, the other two are an operator's.
+    static var linked: AgentSource {
+        var source = Self.logs("/containers/*.log", "/current/*.log", "/pinned.log", below: SimulatedAgent.links)
+        source.followsLinks = true
+        return source
+    }
+
     private static let spool = AgentSource(
         files: .spool(directory: SimulatedAgent.spool), environment: "prod", bundle: "com.example.shop")
 
-    private static func logs(_ patterns: String...) -> AgentSource {
+    private static func logs(_ patterns: String..., below folder: String = SimulatedAgent.logs) -> AgentSource {
         AgentSource(
-            files: .files(patterns: patterns.map { SimulatedAgent.logs + $0 }), environment: "prod",
+            files: .files(patterns: patterns.map { folder + $0 }), environment: "prod",
             bundle: "com.example.web", timeMember: "time", nameMember: "name")
     }
 }

@@ -6,6 +6,8 @@ internal import Logging
 final class Tally: LogHandler, @unchecked Sendable {
     /// Each message that was logged, with how often.
     private(set) var counts: [String: Int] = [:]
+    /// The sum of what was told to be lost.
+    private(set) var lostByteCount = 0
     var metadata: Logger.Metadata = [:]
     var metadataProvider: Logger.MetadataProvider?
     // What was written and deleted between two looks is told at this level alone.
@@ -23,6 +25,7 @@ final class Tally: LogHandler, @unchecked Sendable {
 
     func log(event: LogEvent) {
         self.counts["\(event.message)", default: 0] += 1
+        if let lost = event.metadata?["lost_bytes"] { self.lostByteCount += Int("\(lost)") ?? 0 }
         if let trace { trace("\(event.level) \(event.message) \(event.metadata ?? [:])") }
     }
 

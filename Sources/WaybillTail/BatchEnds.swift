@@ -33,8 +33,6 @@ struct BatchEnds: Hashable, Sendable {
 
     /// How many are remembered of a file that is read.
     static let countMax = 64
-    /// With fewer acknowledged bytes, equal ones prove nothing.
-    static let provingByteCount = 512
     /// Which ones, counted from the last, are remembered of a file that rests, and in the registry.
     private static let keptPlaces = [0, 1, 2, 3, 7, 15, 31, 63]
 

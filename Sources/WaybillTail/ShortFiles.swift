@@ -29,8 +29,8 @@ struct ShortFiles {
     }
 
     /// Whether a file had its time to grow back.
-    func isOver(_ file: StreamKey, _ now: MonotonicTime) -> Bool {
-        self.files[file].map { now - $0.since >= Self.patience } ?? false
+    func isOver(_ file: StreamKey, after patience: Duration, _ now: MonotonicTime) -> Bool {
+        self.files[file].map { now - $0.since >= patience } ?? false
     }
 
     /// Whether there is a file about which a look to come decides.

@@ -35,6 +35,17 @@ extension Tail {
         return file.reach == .path && endsInWholeLine ? self.limits.renamedGrace : self.limits.leftGrace
     }
 
+    /// Checks fully read segments now, and not only with the next look.
+    ///
+    /// - Returns: whether there are some whose writer is gone, and that are not sealed yet.
+    package mutating func completesSegments(_ now: TailTime) -> Bool {
+        self.probeSegments(now)
+        return self.table.keys.contains { key in
+            let file = self.table[key]
+            return file.isSegment && (file.phase == .complete || file.phase == .sealOffered)
+        }
+    }
+
     /// Checks fully read segments in turn for the release of their writer's lock.
     mutating func probeSegments(_ now: TailTime) {
         for _ in 0..<min(self.probes.count, self.limits.lockProbeCountMax) {

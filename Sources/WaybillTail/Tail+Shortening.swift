@@ -48,7 +48,7 @@ extension Tail {
         guard let short = self.successions.short[key] else { return }
         let file = self.table[key]
         let isBack = file.byteCount >= max(file.cursor, file.acked)
-        let isOver = self.successions.short.isOver(key, now.monotonic)
+        let isOver = self.successions.short.isOver(key, after: self.limits.shortPatience, now.monotonic)
         guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
             if isBack, try self.hasEveryEnd(key, descriptor) {

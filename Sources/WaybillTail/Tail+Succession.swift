@@ -30,7 +30,7 @@ struct Successions {
 
 /// How often contents went on in another file, and what was read again, since the start.
 package struct SuccessionCounts: Hashable, Sendable {
-    /// Files that were written anew under their name, and go on.
+    /// Files that were written again under their name, and go on.
     package internal(set) var continuedCount = 0
     /// Bytes that are shipped again because a file became shorter than what was shipped of it.
     package internal(set) var rereadByteCount = 0
@@ -86,7 +86,7 @@ extension Tail {
     private mutating func restoreDeparted(_ entry: RegistryEntry, source: Int) {
         guard self.source(named: entry.source) == source, !self.former.isFrozen(entry) else { return }
         var file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)
-        guard Self.mayBeContinued(file) else { return }
+        guard self.mayBeContinued(file) else { return }
         file.isUndecided = true
         self.former.take(entry)
         let key = self.table.insert(file)
@@ -101,19 +101,19 @@ extension Tail {
     /// - Returns: whether it waits.
     @discardableResult
     mutating func depart(_ key: StreamKey, from path: String) -> Bool {
-        guard Self.mayBeContinued(self.table[key]) else { return false }
+        guard self.mayBeContinued(self.table[key]) else { return false }
         self.successions.departures.note(key, from: path, self.looks.time.monotonic)
         return self.successions.departures.contains(key)
     }
 
     /// Whether another file may continue this one: enough of it is acknowledged to tell.
-    private static func mayBeContinued(_ file: TailedFile) -> Bool {
+    private func mayBeContinued(_ file: TailedFile) -> Bool {
         guard !file.isSegment, file.isIdentified, file.reach != .gone else { return false }
         switch file.phase {
         case .following, .left: break
         case .complete, .sealOffered, .sealed: return false
         }
-        return max(file.acked, file.others.map(\.offset).max() ?? 0) >= BatchEnds.provingByteCount
+        return max(file.acked, file.others.map(\.offset).max() ?? 0) >= self.limits.provingByteCount
     }
 
     /// Whether a file with this head is to wait, because it may have the content of one that left its name.
@@ -201,7 +201,7 @@ extension Tail {
     }
 
     private mutating func settleDeparture(_ key: StreamKey, _ now: TailTime) {
-        guard self.table.contains(key), Self.mayBeContinued(self.table[key]), !self.isAtPath(key, now) else {
+        guard self.table.contains(key), self.mayBeContinued(self.table[key]), !self.isAtPath(key, now) else {
             if self.table.contains(key) { self.decided(key) }
             return self.release(self.successions.departures.settle(key))
         }
@@ -271,7 +271,7 @@ extension Tail {
     private mutating func continueContent(of key: StreamKey, in other: StreamKey) -> Bool {
         // Opening one file may close another.
         guard case .opened(let descriptor) = self.open(other), self.table.contains(other),
-            Self.mayBeContinued(self.table[key])
+            self.mayBeContinued(self.table[key])
         else { return false }
         do throws(FileSystemError) {
             guard case .whole = try self.agreement(of: descriptor, with: key) else { return false }
@@ -311,7 +311,9 @@ extension Tail {
         let file = self.table[key]
         guard let head = file.fingerprint else { return }
         let next = self.greatestNumber(of: key) + 1
-        self.successions.stems.set(TakenStems.Record(next: next, gone: nil), of: TakenStems.key(file.stem, head))
+        self.successions.stems.set(
+            TakenStems.Record(next: next, gone: nil), of: TakenStems.key(file.stem, head),
+            countMax: self.limits.takenStemCountMax)
     }
 
     /// Notes that a content is gone whose stem is taken.
@@ -320,7 +322,8 @@ extension Tail {
         let key = TakenStems.key(file.stem, head)
         guard let record = self.successions.stems[key], record.gone == nil else { return }
         self.successions.stems.set(
-            TakenStems.Record(next: max(record.next, number + 1), gone: self.looks.time.wall), of: key)
+            TakenStems.Record(next: max(record.next, number + 1), gone: self.looks.time.wall), of: key,
+            countMax: self.limits.takenStemCountMax)
     }
 
     /// The first number that a new file may have with its stem, if another content has taken that.

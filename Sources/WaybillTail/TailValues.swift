@@ -112,6 +112,12 @@ package struct TailLimits: Hashable, Sendable {
     package var emptySegmentAge = Duration.seconds(60)
     /// How long a segment on a file system that others may use must not be written to before its writer counts as gone.
     package var sharedSegmentGrace = Duration.seconds(3600)
+    /// How long a file may be shorter than what was read of it before that is another content.
+    package var shortPatience = ShortFiles.patience
+    /// With fewer acknowledged bytes, equal ones do not prove that a file continues another one.
+    package var provingByteCount = 512
+    /// How many ids of contents that left their inode are kept from other files.
+    package var takenStemCountMax = 65_536
     /// The interval at which ``Tail/isCheckpointDue(_:)`` requests a checkpoint while there are changes.
     package var checkpointInterval = Duration.seconds(1)
     /// The number of fully read segments that one scan checks for whether their writer is gone.
@@ -200,7 +206,7 @@ package enum TailNotice: Hashable, Sendable {
     /// Also reported without lost bytes for a foreign file that was not open when it disappeared, because its end is
     /// unknown.
     case vanished(StreamID?, path: String, offset: Int, lostByteCount: Int)
-    /// A file was written anew under its name, and has all that was shipped of the one before: it goes on at `offset`.
+    /// A file was written again under its name, and has all that was shipped of the one before: it goes on at `offset`.
     case continued(StreamID, path: String, offset: Int)
     /// A file was shorter than `offset`, up to which it was read, and has grown back to the same content.
     case regrown(StreamID, path: String, byteCount: Int, offset: Int)

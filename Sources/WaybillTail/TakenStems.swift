@@ -8,8 +8,6 @@ struct TakenStems {
     static let keyPrefix: Character = "#"
     /// How long a stem stays taken after its content is gone: receivers know the streams for so long.
     static let age = Duration.seconds(7 * 86_400)
-    /// How many are kept; those whose content went first are dropped.
-    static let countMax = 65_536
 
     struct Record: Hashable {
         /// The first number that a new file may have with this stem and head.
@@ -51,11 +49,13 @@ struct TakenStems {
     mutating func restore(_ record: Record, of key: String) { self.records[key] = record }
 
     /// Takes a stem for a content, or says that this is gone.
-    mutating func set(_ record: Record, of key: String) {
+    ///
+    /// - Parameter countMax: of more, those whose content went first are dropped.
+    mutating func set(_ record: Record, of key: String, countMax: Int) {
         guard self.records[key] != record else { return }
         self.records[key] = record
         self.changed.insert(key)
-        guard self.records.count > Self.countMax,
+        guard self.records.count > countMax,
             let oldest = self.records.min(by: { ($0.value.gone ?? .max, $0.key) < ($1.value.gone ?? .max, $1.key) })
         else { return }
         self.remove(oldest.key)

@@ -36,6 +36,8 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
         package let isChange: Bool
         /// Of an open.
         package let mode: OpenMode?
+        /// How many files the process has open.
+        package let openCount: Int
     }
 
     /// What goes wrong in a call.
@@ -225,11 +227,10 @@ package final class FaultyFiles: MemoryFiles, @unchecked Sendable {
             self.counts.calls += 1
             var fault = number == self.stopCall ? .death : self.nextErrno.map { .error($0) } ?? self.faults[number]
             if fault == nil, !self.pathFaults.isEmpty { fault = self.pathFaults["\(verb) \(path)"] }
-            if fault == nil, let plan = self.plan {
-                fault = plan(
-                    Call(
-                        number: number, verb: verb, path: path, byteCount: byteCount, isChange: isChange, mode: mode))
-            }
+            let call = Call(
+                number: number, verb: verb, path: path, byteCount: byteCount, isChange: isChange, mode: mode,
+                openCount: self.openPaths.count)
+            if fault == nil { fault = self.plan?(call) }
             guard var fault else { return nil }
             self.nextErrno = nil
             self.counts.faults += 1

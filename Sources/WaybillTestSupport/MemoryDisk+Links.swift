@@ -19,4 +19,14 @@ extension MemoryDisk {
         }
         return real
     }
+
+    /// Gives a file or folder, or a link itself, an owner, a group and permissions.
+    package func own(_ path: String, by owner: UInt32, _ group: UInt32 = 0, permissions: UInt16) {
+        self.mutex.withLock { _ in
+            guard let node = self.find(Path.parent(of: path))?.names[Path.name(of: path)] else {
+                preconditionFailure("nothing is at \(path)")
+            }
+            (node.owner, node.group, node.permissions) = (owner, group, permissions)
+        }
+    }
 }

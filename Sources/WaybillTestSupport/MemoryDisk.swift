@@ -131,16 +131,6 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
         }
     }
 
-    /// Gives a file or folder, or a link itself, an owner, a group and permissions.
-    package func own(_ path: String, by owner: UInt32, _ group: UInt32 = 0, permissions: UInt16) {
-        self.mutex.withLock { _ in
-            guard let node = self.find(Path.parent(of: path))?.names[Path.name(of: path)] else {
-                preconditionFailure("nothing is at \(path)")
-            }
-            (node.owner, node.group, node.permissions) = (owner, group, permissions)
-        }
-    }
-
     /// Gives a file these bytes, as if it had always been there; makes the directories above it.
     package func place(_ path: String, _ bytes: [UInt8]) {
         self.mutex.withLock { _ in
@@ -383,7 +373,8 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     }
 
     private func status(of node: Node, birth: Int64) -> FileStatus {
-        FileStatus(
+        node.see()
+        return FileStatus(
             identity: FileIdentity(device: self.device, inode: node.number), kind: node.kind,
             byteCount: node.bytes.count, modified: node.modified, birth: birth, permissions: node.permissions,
             owner: node.owner, group: node.group, linkCount: node.linkCount)

@@ -9,11 +9,13 @@ extension MemoryDisk {
         package let kind: FileKind
         /// Where a symbolic link leads.
         let target: String?
-        let birth: Int64
+        package let birth: Int64
         package var modified: Int64
         package private(set) var bytes: [UInt8] = []
         /// How far any process has read.
         package private(set) var readEnd = 0
+        /// How long anybody has seen it to be.
+        package private(set) var seenEnd = 0
         /// Bytes before it are on the disk as they are in memory, but for ``dropped``.
         private(set) var settledCount = 0
         /// Ranges whose sync failed: readable, and never to be on the disk.
@@ -72,6 +74,8 @@ extension MemoryDisk {
             self.bytes.withUnsafeBytes { buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[range])) }
         }
 
+        func see() { self.seenEnd = max(self.seenEnd, self.bytes.count) }
+
         func append(_ bytes: UnsafeRawBufferPointer) {
             self.bytes.append(contentsOf: bytes)
         }
@@ -113,6 +117,7 @@ extension MemoryDisk {
             }
             self.bytes.removeLast(self.bytes.count - byteCount)
             self.readEnd = min(self.readEnd, byteCount)
+            self.seenEnd = min(self.seenEnd, byteCount)
             self.dropped = self.dropped.map { $0.clamped(to: 0..<byteCount) }.filter { !$0.isEmpty }
         }
 
@@ -185,6 +190,7 @@ extension MemoryDisk {
         func crash(using generator: inout some RandomNumberGenerator) {
             self.locks = [:]
             self.readEnd = 0
+            self.seenEnd = 0
             guard self.kind == .directory else { return self.place(self.survivors(using: &generator)) }
             for node in self.names.values { node.linkCount -= 1 }
             self.names = self.durableNames

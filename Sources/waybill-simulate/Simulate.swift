@@ -33,6 +33,11 @@ struct Simulate: ParsableCommand {
     @Flag(help: "Live lives of one receiver with a bucket that loses its disk and is restored.")
     var restore = false
 
+    @Option(
+        help: "Troubles with files: all, kept, none, or \(FileTrouble.allCases.map(\.rawValue).joined(separator: ","))."
+    )
+    var files = "kept"
+
     @Flag(help: "Print what happens in each life.")
     var trace = false
 
@@ -44,6 +49,7 @@ struct Simulate: ParsableCommand {
             guard let bug = PlantedBug(rawValue: name) else { throw ValidationError("unknown bug \(name)") }
             return [bug]
         }
+        let files = try self.fileTroubles()
         var lines = 0
         var events = 0
         var seconds = 0
@@ -51,7 +57,7 @@ struct Simulate: ParsableCommand {
         var fingerprint: UInt64 = 0
         for index in 0..<self.seeds {
             let seed = self.from + index * self.step
-            let report = self.live(seed, bugs ?? [])
+            let report = self.live(seed, bugs ?? [], files)
             lines += report.lineCount
             events += report.eventCount
             seconds += report.simulatedSeconds
@@ -62,7 +68,7 @@ struct Simulate: ParsableCommand {
                 let options =
                     (self.storage ? " --storage" : "") + (self.retention ? " --retention" : "")
                     + (self.fleet ? " --fleet" : "") + (self.restore ? " --restore" : "")
-                    + (self.bug.map { " --bug \($0)" } ?? "")
+                    + (self.bug.map { " --bug \($0)" } ?? "") + (self.files == "kept" ? "" : " --files \(self.files)")
                 print("reproduce: Tools/simulate --seeds 1 --from \(seed) --trace\(options)")
                 if !self.keepGoing { throw ExitCode(1) }
             }
@@ -73,7 +79,23 @@ struct Simulate: ParsableCommand {
         if broken > 0 { throw ExitCode(1) }
     }
 
-    private func live(_ seed: UInt64, _ bugs: Set<PlantedBug>) -> SiteLife.Report {
+    private func fileTroubles() throws -> Set<FileTrouble> {
+        switch self.files {
+        case "all": return Set(FileTrouble.allCases)
+        case "kept": return FileTrouble.kept
+        case "none": return []
+        default:
+            return try Set(
+                self.files.split(separator: ",").map { name in
+                    guard let kind = FileTrouble(rawValue: String(name)) else {
+                        throw ValidationError("unknown trouble \(name)")
+                    }
+                    return kind
+                })
+        }
+    }
+
+    private func live(_ seed: UInt64, _ bugs: Set<PlantedBug>, _ files: Set<FileTrouble>) -> SiteLife.Report {
         if self.storage {
             return StorageLife.report(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
         }
@@ -90,6 +112,6 @@ struct Simulate: ParsableCommand {
             report.violation = RetentionLife.run(seed: seed, bugs: bugs)
             return report
         }
-        return SiteLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
+        return SiteLife.run(seed: seed, bugs: bugs, files: files, trace: self.trace ? { print($0) } : nil)
     }
 }

@@ -57,8 +57,8 @@ struct ContentMemoryTests {
         short.note(key, byteCount: 20, Self.time(2))
         short.note(key, byteCount: 40, Self.time(3))
         #expect(short[key]?.byteCountMin == 20)
-        #expect(!short.isOver(key, Self.time(5)))
-        #expect(short.isOver(key, Self.time(6)))
+        #expect(!short.isOver(key, after: .seconds(5), Self.time(5)))
+        #expect(short.isOver(key, after: .seconds(5), Self.time(6)))
         short.forget(key)
         #expect(short.isEmpty)
         #expect(EarlierBytes("1:20") == EarlierBytes(receiver: 1, byteCount: 20))
@@ -68,8 +68,8 @@ struct ContentMemoryTests {
     @Test
     func `a stem stays taken for 7 days after its content is gone`() {
         var stems = TakenStems()
-        stems.set(TakenStems.Record(next: 1, gone: nil), of: "#a")
-        stems.set(TakenStems.Record(next: 2, gone: WallTime(milliseconds: 1_000)), of: "#b")
+        stems.set(TakenStems.Record(next: 1, gone: nil), of: "#a", countMax: 10)
+        stems.set(TakenStems.Record(next: 2, gone: WallTime(milliseconds: 1_000)), of: "#b", countMax: 10)
         #expect(stems.changed == ["#a", "#b"])
         stems.written()
         stems.expire(WallTime(milliseconds: 1_000 + 7 * 86_400_000 - 1))
