@@ -8,7 +8,7 @@ extension SimulatedLogger {
         self.site.knows(.rewrites) || self.site.knows(.regrowths) || self.site.knows(.likeMirrors)
     }
 
-    /// Whether the agent may wait to see what becomes of the file: what it sees meanwhile is of no content.
+    /// Whether the agent may wait to see what the file has: what it sees meanwhile is of no content.
     var isUndecided: Bool {
         let time = max(self.cutAt ?? .min, self.mirrored?.time ?? .min)
         return time > self.site.schedule.now - .seconds(15)

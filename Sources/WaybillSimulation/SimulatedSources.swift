@@ -112,7 +112,7 @@ final class SimulatedLogger {
     var copyCount = 0
     /// When it was last cut.
     var cutAt: Int64?
-    /// When others wrote it anew, and what it had then.
+    /// When others wrote it again, and what it had then.
     var mirrored: (time: Int64, bytes: [UInt8])?
 
     init(_ site: SiteLife, _ agent: SimulatedAgent, name: String) {

@@ -206,7 +206,7 @@ extension Tail {
         }
     }
 
-    /// Decides what becomes of files that are not at their name, or shorter than what was read, once their time is over.
+    /// Decides about files that are not at their name, or shorter than what was read, once their time is over.
     mutating func settleSuccessions(_ now: TailTime) {
         guard self.successions.isWaiting else { return }
         self.settleShort(now)

@@ -96,7 +96,7 @@ struct TailedFile {
     var isShipped = false
     /// Whether the end of this content waits until the file's next one has an entry in the registry.
     var isAwaitingSuccessor = false
-    /// Whether it waits until it is known what becomes of it: it is not at its path (``Departures``), or shorter than what
+    /// Whether it waits until it is decided: it is not at its path (``Departures``), or shorter than what
     /// was read (``ShortFiles``).
     var isUndecided = false
 
