@@ -189,7 +189,7 @@ extension Tail {
     /// Of a file with more unread bytes nothing is compared, and what follows it is another content.
     private static var comparedByteCountMax: Int { 64 << 20 }
 
-    // MARK: What becomes of them
+    // MARK: Decisions
 
     /// Decides about files that left their name, and about those that wait for them.
     mutating func settleDepartures(_ now: TailTime) {
