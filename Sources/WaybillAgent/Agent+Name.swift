@@ -55,10 +55,7 @@ extension Agent {
     private func writtenName(_ path: String, _ files: GuardedFiles<POSIXFileSystem>) throws(FileSystemError)
         -> AgentName?
     {
-        guard let bytes = try files.contents(of: path, byteCountMax: 64), bytes.last == UInt8(ascii: "\n") else {
-            return nil
-        }
-        return AgentName(String(decoding: bytes.dropLast(), as: UTF8.self))
+        try files.contents(of: path, byteCountMax: 128).flatMap(CheckedLine.text(of:)).flatMap { AgentName($0) }
     }
 
     /// The name in the keys of a registry's logs; the present one, if it is among several.
@@ -69,7 +66,7 @@ extension Agent {
 
     private func write(_ name: AgentName, _ path: String, _ files: GuardedFiles<POSIXFileSystem>) {
         do throws(FileSystemError) {
-            try files.replace(path, with: Array("\(name)\n".utf8))
+            try files.replace(path, with: CheckedLine.bytes(of: "\(name)"))
         } catch {
             // The keys of the logs have it, too; the next start tries again.
             self.telemetry.registryFailed(error)

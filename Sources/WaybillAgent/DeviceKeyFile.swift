@@ -48,13 +48,10 @@ package struct DeviceKeyFile<Files: FileSystem> {
     }
 
     static func bytes(of key: DeviceKey) -> [UInt8] {
-        Array("\(key.text) \(Hexadecimal.text(FNV1a.hash(key.text.utf8), digitCount: 16))\n".utf8)
+        CheckedLine.bytes(of: key.text)
     }
 
     private static func key(of bytes: [UInt8]) -> DeviceKey? {
-        guard let space = bytes.firstIndex(of: UInt8(ascii: " ")), let key = DeviceKey(text: bytes[..<space]),
-            bytes == self.bytes(of: key)
-        else { return nil }
-        return key
+        CheckedLine.text(of: bytes).flatMap { DeviceKey(text: $0.utf8) }
     }
 }

@@ -207,9 +207,7 @@ class EndlessLineTests(SilenceTest):
     SIZE = 300 << 20
 
     def test_its_copy_is_bounded_and_it_is_reported_while_it_grows(self):
-        self.append("endless.json", nginx(3))
-        with open(self.folder / "endless.json", "r+b") as file:
-            file.truncate(self.SIZE)
+        self.append("endless.json", nginx(3) + [b"x" * self.SIZE])
         agent = self.site.agent(*self.globbing())
         agent.until_logged("is too long and has no end yet", 60)
         until(lambda: any(entry["bytes"] >= 256 << 20 for entry in entries(agent.log())

@@ -32,7 +32,7 @@ RECEIVER_KINDS = (
     "*/data/quarantine*", "*/data/exports*", "*/data/state", "*/data", "*/waybill-test-????????")
 APP_KINDS = ("*/spool/install.json*", "*/spool/session.json*", "*/spool/install.lock", "*/spool/*.ndjson*", "*/spool")
 AGENT_KINDS = (
-    "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/deleted.log", "*/agent*/readers",
+    "*/agent*/lock", "*/agent*/registry.state*", "*/agent*/deleted.log", "*/agent*/name*", "*/agent*/readers",
     "*/agent*/quarantine/*", "*/agent*/quarantine", "*/spool*/*.ndjson",
     "*/agent-*[0-9]", "*/waybill-test-????????")
 REPLAY_KINDS = (

@@ -29,6 +29,7 @@ public var EBUSY: Int32 { 16 }
 public var EEXIST: Int32 { 17 }
 public var ENOTDIR: Int32 { 20 }
 public var EISDIR: Int32 { 21 }
+public var ENXIO: Int32 { 6 }
 public var EINVAL: Int32 { 22 }
 public var ENFILE: Int32 { 23 }
 public var EMFILE: Int32 { 24 }
@@ -37,7 +38,10 @@ public var EROFS: Int32 { 30 }
 public var ERANGE: Int32 { 34 }
 public var EAGAIN: Int32 { 35 }
 public var EWOULDBLOCK: Int32 { 35 }
+public var ENOTSUP: Int32 { 45 }
+public var ETIMEDOUT: Int32 { 60 }
 public var ELOOP: Int32 { 62 }
+public var EILSEQ: Int32 { 92 }
 public var EBADMSG: Int32 { 94 }
 public var ENOTEMPTY: Int32 { 66 }
 public var EDQUOT: Int32 { 69 }
@@ -112,6 +116,10 @@ public struct dirent {
     public var d_name: (CChar, CChar, CChar, CChar)
 }
 
+public func realpath(_ path: UnsafePointer<CChar>, _ buffer: UnsafeMutablePointer<CChar>!) -> UnsafeMutablePointer<CChar>! {
+    nil
+}
+public func free(_ pointer: UnsafeMutableRawPointer!) {}
 public func open(_ path: UnsafePointer<CChar>, _ oflag: Int32) -> Int32 { 0 }
 public func open(_ path: UnsafePointer<CChar>, _ oflag: Int32, _ mode: mode_t) -> Int32 { 0 }
 public func openat(_ fd: Int32, _ path: UnsafePointer<CChar>, _ oflag: Int32) -> Int32 { 0 }
