@@ -202,7 +202,7 @@ package final class JournalFeed: Sendable {
     }
 
     /// Whether anything follows a position, decided or not.
-    func hasMore(after position: JournalPosition) -> Bool {
+    package func hasMore(after position: JournalPosition) -> Bool {
         self.monitor.update { position < $0.start || Self.firstEntry(from: position, in: $0) != nil }
     }
 

@@ -56,6 +56,8 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     /// Whether the members are at different positions.
     private var isBehind = false
     private var readsRearNext = false
+    /// Whether those behind wait for what the archive decides.
+    private var waitsForMore = false
     private let retirement: JournalRetirement
     private let configuration: ReceiverConfiguration
     private let settings: LiveSettings
@@ -150,9 +152,11 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
 
     /// Projects what came, for the members at the position that ``need`` named.
     ///
-    /// - Parameter isCaughtUp: nothing follows, if nothing came.
-    package mutating func take(_ next: JournalFeed.Next?, isCaughtUp: Bool = true) {
+    /// - Parameter isCaughtUp: nothing follows the position, if nothing came. `false`: the archive has not decided about
+    ///   what follows, or it came just now.
+    package mutating func take(_ next: JournalFeed.Next?, isCaughtUp: Bool) {
         guard case .next(let place, _) = self.need else { return }
+        self.waitsForMore = false
         let start = self.clock.monotonicTime()
         defer { self.report(since: start, from: place) }
         var here: [Member] = []
@@ -178,8 +182,10 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
         case .abandoned?:
             self.abandon()
         case nil:
+            // Those in front must wait for it as well.
+            self.waitsForMore = self.isBehind && !isCaughtUp
             // Between these members and those in front, the journal has no batch.
-            let front = self.members.compactMap(\.place).max() ?? place
+            let front = isCaughtUp ? self.members.compactMap(\.place).max() ?? place : place
             for member in here {
                 guard place < front else {
                     member.loop.wake(isCaughtUp: isCaughtUp)
@@ -297,9 +303,10 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
             return
         }
         self.isBehind = rear < front
-        self.readsRearNext = self.isBehind && !self.readsRearNext
+        self.readsRearNext = self.isBehind && (self.waitsForMore || !self.readsRearNext)
         if let recovery { wake = min(wake ?? recovery, recovery) }
-        self.need = .next(after: self.readsRearNext ? rear : front, until: self.isBehind ? now : wake)
+        let waits = !self.isBehind || self.waitsForMore
+        self.need = .next(after: self.readsRearNext ? rear : front, until: waits ? wake : now)
     }
 }
 

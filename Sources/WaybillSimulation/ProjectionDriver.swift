@@ -54,10 +54,14 @@ final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
         case .next(let position, let deadline):
             let next = feed.next(after: position, until: Self.passed)
             let isDue = deadline.map { $0 <= now } ?? false
-            if next != nil || isDue { self.group.take(next) }
+            if next != nil || isDue { self.take(next, after: position, feed) }
         case .recover(let at): if at <= now { self.group.recover(dueBy: now) }
         case .finished: break
         }
+    }
+
+    private func take(_ next: JournalFeed.Next?, after position: JournalPosition, _ feed: JournalFeed) {
+        self.group.take(next, isCaughtUp: next != nil || !feed.hasMore(after: position))
     }
 
     var isRecovering: Bool {
@@ -79,7 +83,7 @@ final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
         var isRecovered = false
         while true {
             switch self.group.need {
-            case .next(let position, _): self.group.take(feed.next(after: position, until: Self.passed))
+            case .next(let position, _): self.take(feed.next(after: position, until: Self.passed), after: position, feed)
             case .recover(let at):
                 // Who stops does not wait for a disk to become good.
                 if isRecovered { self.group.giveUp() } else { self.group.recover(dueBy: at) }

@@ -66,7 +66,7 @@ import WaybillTesting
                         after: place, until: MonotonicTime(nanoseconds: 1), known: self.exports.time)
                     let isDue = deadline.map { $0 <= self.clock.monotonicTime() } ?? false
                     guard next != nil || isDue else { return }
-                    self.exports.take(next)
+                    self.exports.take(next, isCaughtUp: next != nil || !self.feed.hasMore(after: place))
                 case .recover(let time):
                     guard time <= self.clock.monotonicTime() else { return }
                     self.exports.recover(dueBy: time)

@@ -90,7 +90,7 @@ private struct PoisonBench {
                     feed.close()
                     continue
                 }
-                group.take(next)
+                group.take(next, isCaughtUp: true)
             case .recover(let time):
                 guard time <= clock.monotonicTime() else {
                     self.places = ReadingPlaces(leftBy: self.places)

@@ -138,14 +138,15 @@ private struct GroupBench: ~Copyable {
     }
 
     /// Takes so many steps that need no waiting; stops where nothing is to be had.
-    mutating func step(_ count: Int = 1000) {
+    mutating func step(_ count: Int = 1000, followsArchive: Bool = false) {
         for _ in 0..<count {
             switch self.group.need {
             case .next(let place, let deadline):
-                let next = self.feed.next(after: place, until: MonotonicTime(nanoseconds: 1))
+                let next = self.feed.next(
+                    after: place, until: MonotonicTime(nanoseconds: 1), followsArchive: followsArchive)
                 let isDue = deadline.map { $0 <= self.clock.monotonicTime() } ?? false
                 guard next != nil || isDue else { return }
-                self.group.take(next)
+                self.group.take(next, isCaughtUp: next != nil || !self.feed.hasMore(after: place))
             case .recover(let time):
                 guard time <= self.clock.monotonicTime() else { return }
                 self.group.recover(dueBy: time)
@@ -428,6 +429,29 @@ private struct GroupBench: ~Copyable {
             Issue.record("an export waits for more")
             return
         }
+    }
+
+    @Test func `one that is behind passes nothing that the archive has not decided`() throws {
+        let (front, rear) = (Notes("front"), Notes("rear"))
+        var bench = try GroupBench(front, rear)
+        front.checkpoint = bench.positions[9]
+        bench.step(followsArchive: true)
+        bench.clock.advance(milliseconds: 5000)
+        bench.step(followsArchive: true)
+        #expect(rear.batches.isEmpty && rear.checkpoint == JournalPosition(0))
+        guard case .next(let place, let deadline) = bench.group.need else {
+            Issue.record("it waits for the archive")
+            return
+        }
+        // It does not ask again and again.
+        #expect(place == JournalPosition(0) && deadline.map { $0 > bench.clock.monotonicTime() } ?? true)
+        bench.feed.decided(upTo: bench.positions[4])
+        bench.step(followsArchive: true)
+        #expect(rear.batches == Array(bench.positions[..<4]) && front.batches.isEmpty)
+        bench.feed.decided(upTo: bench.bench.end)
+        bench.step(followsArchive: true)
+        #expect(rear.batches == bench.positions)
+        #expect(front.batches == Array(bench.positions[9...]))
     }
 
     @Test func `a stop that does not wait leaves all at their last checkpoints`() throws {
