@@ -36,7 +36,10 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
     case exactLoss
 
     /// Those with which agents keep every promise.
-    package static let kept: Set<FileTrouble> = []
+    package static let kept: Set<FileTrouble> = [
+        .deviceNumbers, .missingBirths, .bareRemounts, .fewDescriptors, .links, .copies, .copyTruncates, .dips,
+        .retractions, .regrowths,
+    ]
 }
 
 extension FileTrouble {
@@ -97,7 +100,8 @@ extension SiteLife {
 
     /// How long ago the agent must have heard of something for it to be in its registry, whatever happens next.
     private func registryLag(dies: Bool) -> Int64? {
-        guard dies || !self.troubles.isDisjoint(with: [.agentDeaths, .agentStops]) else { return 0 }
+        let mayDie = !self.troubles.isDisjoint(with: [.agentDeaths, .agentStops])
+        guard dies || mayDie || self.knows(.deviceNumbers) || self.knows(.bareRemounts) else { return 0 }
         let isSure = self.troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks, .shortWrites])
         return isSure && !self.knows(.fewDescriptors) ? .seconds(5) : nil
     }
@@ -124,8 +128,22 @@ extension SiteLife {
         for line in Array(bytes).split(separator: 0x0A) { self.agent.heard[line] = .max }
     }
 
-    /// Whether an agent that is started again has in its registry what it was told five seconds ago.
-    var keepsRegistry: Bool { self.remembersFiles && self.registryLag(dies: false) != nil }
+    /// Other files have these lines too, or it cannot be seen that they were shipped: each may be stored once more; in
+    /// lives in which agents forget, whenever they do.
+    func allowCopy(of lines: [ArraySlice<UInt8>]) {
+        if self.remembersFiles { self.ledger.allowCopy(of: lines) } else { self.ledger.allowRepeats(of: lines) }
+    }
+
+    /// Whether an agent that may be started again still knows what it shipped of a file.
+    ///
+    /// - Parameter dies: whether it is killed now.
+    func isKept(_ node: MemoryDisk.Node, dies: Bool = false) -> Bool {
+        guard self.remembersFiles, let lag = self.registryLag(dies: dies) else { return false }
+        let isHeard = node.bytes.split(separator: 0x0A).allSatisfy { line in
+            self.ledger.isIgnored(line) || self.agent.heard[line].map { $0 <= self.schedule.now - lag } ?? false
+        }
+        return lag == 0 || isHeard && self.agent.hasRegistered(node)
+    }
 
     // MARK: Occasions
 
@@ -159,10 +177,13 @@ extension SiteLife {
 
     /// The file system of the sources is mounted again, as after a restart of their host.
     private func remount() {
-        guard self.agent.isPowered else { return }
+        // A file that is shorter for a moment and has another device number looks like another content.
+        guard self.agent.isPowered, !self.knows(.missingBirths) || !self.loggers.contains(where: \.isTearing) else {
+            return
+        }
         for folder in [SimulatedAgent.logs, SimulatedAgent.links] {
             for (path, bytes) in self.agent.disk.memory.files(below: folder) where !self.isKept(path, bytes) {
-                self.ledger.allowCopy(of: bytes.split(separator: 0x0A))
+                self.allowCopy(of: bytes.split(separator: 0x0A))
             }
         }
         self.note("the sources' disk has another device number")
@@ -174,8 +195,7 @@ extension SiteLife {
     /// registry yet, only the device that it was on leads to the ids.
     private func isKept(_ path: String, _ bytes: [UInt8]) -> Bool {
         if self.knows(.missingBirths) { return self.isProven(bytes, dies: true) }
-        guard self.remembersFiles, let node = self.agent.disk.memory.node(at: path) else { return false }
-        return self.agent.hasRegistered(node)
+        return self.agent.disk.memory.node(at: path).map { self.isKept($0, dies: true) } ?? false
     }
 
     // MARK: What is told
@@ -235,10 +255,15 @@ extension SimulatedAgent {
     /// What a process has open before it opens files of its own.
     private static let usualDescriptorCount = 10
 
-    /// Gives the host's disk what the life has.
+    /// Gives the host's disk what the life has: few descriptors, and more logs than that.
     func setDescriptors() {
         guard self.site.knows(.fewDescriptors) else { return }
         self.disk.descriptorCountMax = self.site.fileDice.pick([24, 24, 26, 32, 64]) - Self.usualDescriptorCount
+        for number in 0..<self.site.fileDice.int(4...30) {
+            let line = Array("{\"time\":\"2026-11-20T09:00:00.000Z\",\"n\":\"\(self.site.nextToken())\"}".utf8)
+            self.site.ledger.promise(line[...])
+            self.disk.memory.place("\(Self.logs)/quiet\(number).log", line + [0x0A])
+        }
     }
 
     /// Whether a file is in the registry.

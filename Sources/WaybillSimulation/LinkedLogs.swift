@@ -123,7 +123,9 @@ final class LinkedLogs {
         guard let node = self.agent.disk.memory.node(at: place) else { return }
         let isKnown = SimulatedLogger.isKnown(node.bytes, node.readEnd)
         // A folder with another name is not searched.
-        let isSearched = self.site.knows(.realFolders) && self.site.remembersFiles && !place.hasSuffix("/pinned.log")
+        let isSearched =
+            self.site.knows(.realFolders) && !self.site.knows(.bareRemounts) && self.site.remembersFiles
+            && self.agent.hasRegistered(node) && !place.hasSuffix("/pinned.log")
         let isHeld = self.agent.holdsFiles && node.seenEnd == node.bytes.count
         guard !isKnown || !isSearched && !isHeld else { return }
         self.site.takenAway(node.bytes[...], seen: 0)
@@ -151,7 +153,8 @@ extension SimulatedAgent {
             .agentDeaths, .agentStops, .sourcePowerCuts, .reloads, .lostRegistry, .oldRegistry, .rottenRegistry,
             .diskErrors, .fullDisks, .shortWrites, .passingDays, .missedHints, .noHints,
         ]
-        return self.site.troubles.isDisjoint(with: ending) && self.site.openFileCountMax == 512
+        return self.site.remembersFiles && self.site.troubles.isDisjoint(with: ending)
+            && self.site.openFileCountMax == 512
             && !self.site.knows(.fewDescriptors) && !self.site.knows(.deviceNumbers) && !self.site.knows(.bareRemounts)
             && self.isRunning
     }

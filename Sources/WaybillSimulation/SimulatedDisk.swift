@@ -32,7 +32,7 @@ final class SimulatedDisk {
         self.errorPerMille = 0
         self.syncErrorPerMille = 0
         self.shortWritePerMille = 0
-        self.otherDescriptorCount = 0
+        self.otherDescriptorCount = min(self.otherDescriptorCount, 8)
     }
 
     // MARK: Processes

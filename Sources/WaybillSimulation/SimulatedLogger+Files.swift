@@ -43,7 +43,7 @@ extension SimulatedLogger {
     /// Whether what was written again under its name cannot be known yet, after that other things may have happened to it.
     func excuseMirror() {
         guard let mirrored, mirrored.time > self.site.schedule.now - .seconds(60) else { return }
-        self.site.ledger.allowCopy(of: Self.lines(mirrored.bytes))
+        self.site.allowCopy(of: Self.lines(mirrored.bytes))
         self.mirrored = nil
     }
 
@@ -72,7 +72,9 @@ extension SimulatedLogger {
         let isProven = !keepsOld && self.site.isProven(bytes)
         self.site.note("\(self.path) is written again with its \(bytes.count) bytes\(isProven ? "" : ", not proven")")
         if !isProven {
-            self.site.ledger.allowCopy(of: Self.lines(bytes))
+            self.site.allowCopy(of: Self.lines(bytes))
+            // What the agent has not shipped of the old file is told, though the new one has it.
+            self.site.takenAway(bytes[...], seen: 0)
             self.site.forgetHeard(bytes)
         }
         self.mirrored = (self.site.schedule.now, bytes)
@@ -91,9 +93,10 @@ extension SimulatedLogger {
         self.excuseMirror()
         self.cutAt = self.site.schedule.now
         self.site.note("\(self.path) is another file now, with the first \(end) of its \(bytes.count) bytes")
+        self.site.takenAway(bytes[..<end], seen: 0)
         self.site.takenAway(bytes[end...], seen: isKnown ? node.seenEnd - end : 0)
         for line in Self.lines(bytes[end...]) { self.site.ledger.cutAway(line, isKnown: isKnown) }
-        self.site.ledger.allowCopy(of: Self.lines(bytes[..<end]))
+        self.site.allowCopy(of: Self.lines(bytes[..<end]))
         self.site.forgetHeard(bytes)
         self.replace(with: Array(bytes[..<end]), keepsOld: false)
         for _ in 0..<self.site.fileDice.pick([0, 1, 40]) where self.isShorter(than: bytes.count) { self.write() }
@@ -127,7 +130,7 @@ extension SimulatedLogger {
         let path = "\(self.path).\(self.copyCount)c"
         self.excuseMirror()
         self.site.note("\(path) has the \(bytes.count) bytes of \(self.path)")
-        self.site.ledger.allowCopy(of: Self.lines(bytes))
+        self.site.allowCopy(of: Self.lines(bytes))
         self.agent.disk.memory.place(path, bytes)
         self.agent.copies[path] = self.path
         self.agent.changed(path)
@@ -164,7 +167,8 @@ extension SimulatedLogger {
 
     /// For a moment a mount shows an old length.
     func dip() {
-        guard let node = self.restingNode else { return }
+        // Two in a row are one that lasts too long for an agent that looks seldom.
+        guard !self.isUndecided, let node = self.restingNode else { return }
         let bytes = node.bytes
         let head = bytes.firstIndex(of: 0x0A).map { $0 + 1 } ?? 0
         // Below its first line it is another content at once.
@@ -173,7 +177,8 @@ extension SimulatedLogger {
         let rest = Array(bytes[end...])
         self.site.note("\(self.path) has \(end) of its \(bytes.count) bytes for a moment")
         if end < head { self.site.forgetHeard(bytes) }
-        if end < head || !self.site.keepsRegistry { self.site.ledger.allowCopy(of: Self.lines(bytes)) }
+        let isKept = !self.site.knows(.bareRemounts) && self.site.isKept(node)
+        if end < head || !isKept { self.site.allowCopy(of: Self.lines(bytes)) }
         self.excuseMirror()
         self.cutAt = self.site.schedule.now
         self.cut(to: end)
@@ -199,19 +204,21 @@ extension SimulatedLogger {
         self.excuseMirror()
         self.cutAt = self.site.schedule.now
         self.site.note("\(self.path) is cut from \(bytes.count) to \(end) bytes")
-        // At most one batch is shipped again; after a restart fewer of their ends are known.
+        let isRegrown = self.site.fileDice.chance(500)
+        // At most one batch is shipped again, if the agent sees the file short and has all ends of batches.
         let isSure =
-            self.site.remembersFiles && self.site.openFileCountMax == 512
-            && self.site.troubles.isDisjoint(with: [.agentDeaths, .agentStops]) && !self.site.knows(.fewDescriptors)
+            self.site.remembersFiles && self.site.openFileCountMax == 512 && !isRegrown
+            && self.site.troubles.isDisjoint(with: [.agentDeaths, .agentStops, .missedHints, .noHints])
+            && self.site.fileTroubles.isDisjoint(with: [.fewDescriptors, .deviceNumbers, .bareRemounts])
         let start = isSure ? max(0, end - self.agent.batchByteCountMax) : 0
-        self.site.ledger.allowCopy(of: Self.lines(bytes[..<end]).filter { $0.endIndex >= start })
+        self.site.allowCopy(of: Self.lines(bytes[..<end]).filter { $0.endIndex >= start })
         self.site.takenAway(bytes[end...], seen: isKnown ? seen - end : 0)
         for line in Self.lines(bytes[end...]) { self.site.ledger.cutAway(line, isKnown: isKnown) }
         self.site.forgetHeard(bytes[end...])
         self.cut(to: end)
         self.agent.followers.insert(self.path)
         self.agent.changed(self.path)
-        if self.site.fileDice.chance(500) { for _ in 0..<self.site.fileDice.int(1...4) { self.write() } }
+        if isRegrown { for _ in 0..<self.site.fileDice.int(1...4) { self.write() } }
     }
 
     /// It is cut to nothing and soon longer than it was; the agent may see it short, or not.

@@ -121,6 +121,8 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     var renamed: [StreamNumber: StreamID] = [:]
     /// The lines of batches whose end was not heard to be durable; where files have trouble alone.
     private var unheard: [StreamNumber: [(end: StreamOffset, lines: [ArraySlice<UInt8>])]] = [:]
+    /// Answers that have arrived and are not whole messages yet.
+    private var unparsed: [UInt8] = []
     private(set) var isOver = false
     /// Whether it leads to the false receiver.
     var isFalse = false
@@ -160,6 +162,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
 
     private func arriveAtAgent(_ bytes: [UInt8]) {
         if self.agent.holds(self) {
+            if !self.site.fileTroubles.isEmpty, !self.isFalse { self.note(arrived: bytes) }
             self.agent.post(.received(bytes), self.generation)
         } else if self.agent.isPowered {
             // The kernel answers for a process that is gone.
@@ -200,11 +203,15 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         self.unheard[batch.header.stream, default: []].append((batch.header.end, bytes.split(separator: 0x0A)))
     }
 
-    /// The agent hears that a stream is durable up to an offset.
-    private func heard(_ number: StreamNumber, _ offset: StreamOffset) {
-        guard let batches = self.unheard[number] else { return }
-        for batch in batches where batch.end <= offset { self.agent.heard(batch.lines) }
-        self.unheard[number] = batches.filter { $0.end > offset }
+    /// The agent hears that streams are durable up to an offset.
+    private func note(arrived bytes: [UInt8]) {
+        self.unparsed += bytes
+        while let (message, byteCount) = Message.first(in: self.unparsed[...]) {
+            self.unparsed.removeFirst(byteCount)
+            guard case .ack(let number, let offset, _) = message, let batches = self.unheard[number] else { continue }
+            for batch in batches where batch.end <= offset { self.agent.heard(batch.lines) }
+            self.unheard[number] = batches.filter { $0.end > offset }
+        }
     }
 
     /// The planted bug: everything that was sent counts as acknowledged.
@@ -232,7 +239,6 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     func heard(_ message: Message, before next: Message?) -> Message {
         if case .ack(let number, let offset, _) = message, let id = self.ids[number] {
             self.offsets[number] = offset
-            self.heard(number, offset)
             self.agent.acknowledged(id, offset)
         }
         switch message {

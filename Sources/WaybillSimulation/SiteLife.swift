@@ -149,7 +149,8 @@ package final class SiteLife {
         self.journalSegmentByteCount = dice.pick([4_096, 16_384, 1 << 20])
         self.spoolSegmentByteCount = dice.pick([1, 1_500, 5_000, 20_000])
         self.batchByteCountMax = dice.pick([400, 2_500, 32_768])
-        self.openFileCountMax = dice.pick([1, 3, 512])
+        let openFileCountMax = dice.pick([1, 3, 512])
+        self.openFileCountMax = self.fileTroubles.contains(.fewDescriptors) ? 512 : openFileCountMax
         self.awakeCount = dice.pick([0, 2, 10_000])
     }
 
@@ -338,7 +339,8 @@ package final class SiteLife {
     }
 
     private func end() {
-        if self.troubles.isSubset(of: Self.quiet) { self.comeBack() }
+        let isRemembered = self.troubles.isSubset(of: Self.quiet) && !self.knows(.bareRemounts)
+        if isRemembered { self.comeBack() }
         self.isOver = true
         self.agent.stop()
         self.schedule.run(until: self.schedule.now + .seconds(15)) { !self.agent.isRunning }
