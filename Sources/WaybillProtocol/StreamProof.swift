@@ -9,13 +9,6 @@ package struct ProofDigest: Hashable, Sendable {
         self.bits = Bits128(bytes)
     }
 
-    private init(_ bits: Bits128) {
-        self.bits = bits
-    }
-
-    /// Stands where there is no digest.
-    package static let zero = ProofDigest(Bits128(high: 0, low: 0))
-
     /// Reads 32 lower-case hexadecimal digits; `nil` for any other text.
     package init?(_ text: some Collection<UInt8>) {
         guard let bits = Bits128(text: text) else { return nil }

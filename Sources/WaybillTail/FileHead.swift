@@ -7,12 +7,14 @@ struct Fingerprint: Hashable, Sendable {
     static let byteCountMax = 4096
 
     let hash: UInt64
-    let byteCount: Int
+    private let count: UInt16
 
     init(hash: UInt64, byteCount: Int) {
         self.hash = hash
-        self.byteCount = byteCount
+        self.count = UInt16(byteCount)
     }
+
+    var byteCount: Int { Int(self.count) }
 
     init(of bytes: UnsafeRawBufferPointer) {
         self.init(hash: FNV1a.hash(bytes), byteCount: bytes.count)

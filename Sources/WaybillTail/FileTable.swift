@@ -161,3 +161,13 @@ struct StreamQueue {
 
     private static let keptCount = 64
 }
+
+/// The streams that wait for something.
+struct StreamQueues {
+    /// To be opened, or to be read.
+    var ready = StreamQueue()
+    /// Fully read segments, checked in turn for whether their writer is gone.
+    var probes = StreamQueue()
+    /// What could not be opened or read, for the next scan.
+    var faulty: [StreamKey] = []
+}

@@ -48,8 +48,8 @@ extension Tail {
 
     /// Checks fully read segments in turn for the release of their writer's lock.
     mutating func probeSegments(_ now: TailTime) {
-        for _ in 0..<min(self.probes.count, self.limits.lockProbeCountMax) {
-            guard let key = self.probes.popFirst() else { return }
+        for _ in 0..<min(self.queues.probes.count, self.limits.lockProbeCountMax) {
+            guard let key = self.queues.probes.popFirst() else { return }
             guard self.table.contains(key) else { continue }
             self.table[key].isProbing = false
             guard self.table[key].phase == .following, self.table[key].isDrained else { continue }

@@ -25,9 +25,8 @@ extension Tail {
     }
 
     mutating func open(_ key: StreamKey) -> OpenOutcome {
-        self.useCount += 1
         if let descriptor = self.table[key].descriptor {
-            self.table[key].lastUse = self.useCount
+            self.table[key].lastUse = self.openFiles.use()
             return .opened(descriptor)
         }
         guard self.table[key].reach == .path, self.makeRoom() else {
@@ -63,7 +62,7 @@ extension Tail {
 
     /// Opens a file with unread bytes, if the limit allows, so that its deletion does not lose them.
     mutating func hold(_ key: StreamKey) {
-        guard self.table[key].descriptor == nil, self.openKeys.count < self.limits.openFileCountMax else { return }
+        guard self.table[key].descriptor == nil, !self.openFiles.isFull else { return }
         // An error is found and reported by the read.
         _ = self.open(key)
     }
@@ -82,32 +81,29 @@ extension Tail {
         }
         self.table[key].birth = status.birth
         self.table[key].descriptor = descriptor
-        self.table[key].lastUse = self.useCount
-        self.openKeys.append(key)
+        self.table[key].lastUse = self.openFiles.use()
+        self.openFiles.insert(key)
         return .opened(descriptor)
     }
 
     private mutating func waitForScan(_ key: StreamKey) {
         guard !self.table[key].isFaulty else { return }
         self.table[key].isFaulty = true
-        self.faulty.append(key)
+        self.queues.faulty.append(key)
     }
 
     mutating func closeDescriptor(_ key: StreamKey) {
         guard let descriptor = self.table[key].descriptor else { return }
         self.table[key].descriptor = nil
-        if let index = self.openKeys.firstIndex(of: key) { self.openKeys.swapAt(index, self.openKeys.count - 1) }
-        self.openKeys.removeLast()
+        self.openFiles.remove(key)
         self.files.close(descriptor)
     }
 
     /// Closes the least recently used files until one more may be open; never one whose bytes would be lost.
     private mutating func makeRoom() -> Bool {
-        while self.openKeys.count >= self.limits.openFileCountMax {
-            var victim: StreamKey?
-            for key in self.openKeys where self.table[key].isDescriptorSpare {
-                if let best = victim, self.table[best].lastUse <= self.table[key].lastUse { continue }
-                victim = key
+        while self.openFiles.isFull {
+            let victim = self.openFiles.leastRecentlyUsed { key in
+                self.table[key].isDescriptorSpare ? self.table[key].lastUse : nil
             }
             guard let victim else { return false }
             if self.table[victim].reach == .descriptor {
@@ -119,20 +115,15 @@ extension Tail {
         return true
     }
 
-    /// Opening a file takes a descriptor for its folder and one for itself.
-    private static var descriptorCountOfOpening: Int { 2 }
-
     /// Has fewer files open from here on, because the process has no descriptor left.
     ///
     /// - Returns: whether a file was closed; each time the number is less than before.
     @discardableResult
     mutating func lowerOpenFileCount() -> Bool {
-        let before = self.openKeys.count
-        self.limits.openFileCountMax = max(1, min(self.limits.openFileCountMax, before) - Self.descriptorCountOfOpening)
-        if !self.areDescriptorsShort { self.notices.append(.fewDescriptors(count: self.limits.openFileCountMax)) }
-        self.areDescriptorsShort = true
+        let before = self.openFiles.count
+        if self.openFiles.lower() { self.notices.append(.fewDescriptors(count: self.openFiles.countMax)) }
         _ = self.makeRoom()
-        return self.openKeys.count < before
+        return self.openFiles.count < before
     }
 }
 

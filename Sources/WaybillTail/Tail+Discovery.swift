@@ -331,8 +331,8 @@ extension Tail {
 
     /// Retries files that could not be opened or read.
     mutating func retryFaulty(_ now: TailTime) {
-        let keys = self.faulty
-        self.faulty.removeAll(keepingCapacity: true)
+        let keys = self.queues.faulty
+        self.queues.faulty.removeAll(keepingCapacity: true)
         for key in keys where self.table.contains(key) {
             self.table[key].isFaulty = false
             if !self.table[key].isIdentified { self.identify(key, .growing) }

@@ -313,7 +313,7 @@ extension Tail {
         if let descriptor = file.descriptor {
             self.table[key].descriptor = nil
             self.table[new].descriptor = descriptor
-            if let index = self.openKeys.firstIndex(of: key) { self.openKeys[index] = new }
+            self.openFiles.replace(key, by: new)
         }
         self.awaitSuccessor(key)
         self.forgetUnheld(key)

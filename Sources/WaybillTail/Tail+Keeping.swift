@@ -17,13 +17,13 @@ extension Tail {
     package mutating func keep(_ limit: FileLimit?) {
         self.limits.keep = limit
         self.patterns = Self.patterns(of: self.sources, isKeeping: limit != nil)
-        self.keptAt = nil
+        self.keeping.isDue = true
     }
 
     /// Changes how long the quarantine's files are kept.
     package mutating func limitQuarantine(_ limit: FileLimit) {
         self.limits.quarantine = limit
-        self.keptAt = nil
+        self.keeping.isDue = true
     }
 
     static func patterns(of sources: [SourceConfiguration], isKeeping: Bool) -> [FilePatterns] {
@@ -139,7 +139,7 @@ extension Tail {
         guard let receiver = self.receivers.current,
             let segment = SegmentName(parsing: KeptSegmentName.plain(name))
         else { return nil }
-        return KeptSegmentName(segment: segment, receiver: receiver, seconds: self.seenAt.milliseconds / 1000)
+        return KeptSegmentName(segment: segment, receiver: receiver, seconds: self.keeping.seenAt.milliseconds / 1000)
             .description
     }
 
@@ -191,10 +191,9 @@ extension Tail {
 
     /// Deletes kept segments and files of the quarantine beyond their limits; at the start and once a minute.
     mutating func sweepKept(_ now: TailTime) {
-        self.seenAt = now.wall
-        self.wishes.refresh(now.monotonic)
-        if let last = self.keptAt, now.monotonic - last < self.limits.emptySegmentAge { return }
-        self.keptAt = now.monotonic
+        self.keeping.seenAt = now.wall
+        self.keeping.wishes.refresh(now.monotonic)
+        guard self.keeping.begins(now.monotonic, every: self.limits.emptySegmentAge) else { return }
         let isKeeping = self.limits.keep != nil
         let segments = self.keptSegments { tail, path in
             // Without `keep` no pattern matches it.
@@ -227,7 +226,7 @@ extension Tail {
             }
         }
         kept.quarantineByteCount = self.sweepQuarantine(now)
-        self.kept = kept
+        self.keeping.found = kept
     }
 
     /// - Returns: the bytes that remain in the quarantine.

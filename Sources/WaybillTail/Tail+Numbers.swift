@@ -129,7 +129,7 @@ extension Tail {
 
     private mutating func retryAfterScan(_ stream: StreamKey) {
         self.table[stream].isFaulty = true
-        self.faulty.append(stream)
+        self.queues.faulty.append(stream)
     }
 
     /// Handles a fleet's receiver's position.

@@ -119,6 +119,6 @@ extension Tail {
         self.table[stream].overlong = OverlongLine(
             offset: line.offset, scanned: line.offset, toldLength: line.toldLength)
         self.table[stream].isFaulty = true
-        self.faulty.append(stream)
+        self.queues.faulty.append(stream)
     }
 }

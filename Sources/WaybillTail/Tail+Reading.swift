@@ -207,7 +207,7 @@ extension Tail {
         if self.table[stream].reach != .gone, self.table[stream].cursor < self.table[stream].byteCount {
             // The file is shorter than at the last scan: the next scan determines why.
             self.table[stream].isFaulty = true
-            self.faulty.append(stream)
+            self.queues.faulty.append(stream)
             return .nothing
         }
         guard self.table[stream].phase == .complete else {
@@ -266,6 +266,6 @@ extension Tail {
         let path = self.table[stream].path
         self.notices.complain(path, .unreadable(path: path, error))
         self.table[stream].isFaulty = true
-        self.faulty.append(stream)
+        self.queues.faulty.append(stream)
     }
 }

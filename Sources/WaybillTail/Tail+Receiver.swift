@@ -17,7 +17,7 @@ extension Tail {
         let formerOrdinals = self.receivers.ordinals(at: address)
         let meeting = self.receivers.meet(identity, at: address)
         let isOtherFleet = self.rememberedFleet.meet(identity.id, of: fleet)
-        self.seenAt = now.wall
+        self.keeping.seenAt = now.wall
         self.successions.stems.expire(now.wall)
         if meeting != .known {
             let returned = try self.returnKept(of: formerOrdinals, now)

@@ -25,10 +25,9 @@ extension Tail {
         let successors = Self.successors(of: old, in: sources)
         self.sources = sources
         self.patterns = Self.patterns(of: sources, isKeeping: limits.keep != nil)
-        let openFileCountMax = self.areDescriptorsShort ? self.limits.openFileCountMax : limits.openFileCountMax
         self.limits = limits
-        self.limits.openFileCountMax = min(openFileCountMax, limits.openFileCountMax)
-        self.keptAt = nil
+        self.openFiles.configure(countMax: limits.openFileCountMax)
+        self.keeping.isDue = true
         var setAside: [StreamKey] = []
         for key in self.table.keys {
             let file = self.table[key]

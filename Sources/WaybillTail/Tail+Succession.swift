@@ -285,7 +285,7 @@ extension Tail {
         self.table.removeIdentity(of: key)
         self.table.removePath(of: key)
         let file = self.table[other]
-        if let index = self.openKeys.firstIndex(of: other) { self.openKeys[index] = key }
+        self.openFiles.replace(other, by: key)
         self.table[other].descriptor = nil
         self.forget(other)
         self.table[key].continues(in: file)

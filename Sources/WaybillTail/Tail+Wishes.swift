@@ -34,9 +34,9 @@ extension Tail {
     /// How long the writer of a spool wants shipped segments to stay; zero if it does not.
     mutating func wish(of folder: FileID, at directory: String) throws(FileSystemError) -> Duration {
         let key = PathKey(directory)
-        if let wish = self.wishes[key] { return wish }
+        if let wish = self.keeping.wishes[key] { return wish }
         let wish = try self.readWish(in: folder, at: Path.join(directory, KeepWish.name))
-        self.wishes[key] = wish
+        self.keeping.wishes[key] = wish
         return wish
     }
 

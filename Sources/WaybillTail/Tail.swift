@@ -55,14 +55,8 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var bySegment: [String: StreamKey] = [:]
     var former = FormerEntries()
     var successions = Successions()
-    var ready = StreamQueue()
-    /// Fully read segments, checked in turn for whether their writer is gone.
-    var probes = StreamQueue()
-    var faulty: [StreamKey] = []
-    var openKeys: [StreamKey] = []
-    var useCount = 0
-    /// Whether the process has run out of descriptors.
-    var areDescriptorsShort = false
+    var queues = StreamQueues()
+    var openFiles: OpenFiles
     var scanCount: UInt32 = 0
 
     /// Streams with lines returned since the start.
@@ -71,13 +65,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     var leftOut = LeftOutFiles()
     /// The time of the last search for unfinished segments.
     var sweptAt: MonotonicTime?
-    /// The time of the last look at what is kept.
-    var keptAt: MonotonicTime?
-    var wishes = KnownWishes()
-    /// What was kept at the last look.
-    package internal(set) var kept = KeptFiles()
-    /// The wall clock at the last scan or meeting.
-    var seenAt = WallTime.unknown
+    var keeping = Keeping()
     var looks = Looks()
     /// The spools whose segments are followed; `nil`: all.
     var allowedSpools: Set<PathKey>?
@@ -105,6 +93,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
         self.agent = agent
         self.sources = sources
         self.limits = limits
+        self.openFiles = OpenFiles(countMax: limits.openFileCountMax)
         self.quarantineDirectory = quarantineDirectory
         self.patterns = Self.patterns(of: sources, isKeeping: limits.keep != nil)
         var recovery = TailRecovery()
@@ -160,7 +149,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     }
 
     deinit {
-        for key in self.openKeys {
+        for key in self.openFiles.keys {
             if let descriptor = self.table[key].descriptor { self.files.close(descriptor) }
         }
         self.headBuffer.deallocate()
@@ -179,7 +168,10 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// The number of followed files, identified or not.
     package var fileCount: Int { self.table.count }
 
-    package var openFileCount: Int { self.openKeys.count }
+    package var openFileCount: Int { self.openFiles.count }
+
+    /// What was kept at the last look.
+    package var kept: KeptFiles { self.keeping.found }
 
     /// Whether there is anything to send, as of the last scan: unacknowledged bytes, or the end of a stream that is not
     /// sealed.
@@ -241,7 +233,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     /// The caller opens the stream if it is not open, or reads it. Reading puts it back while there is more;
     /// ``readingPostponed(_:)`` puts back a stream that could not be read because the window was full.
     package mutating func nextReady() -> StreamKey? {
-        while let key = self.ready.popFirst() {
+        while let key = self.queues.ready.popFirst() {
             guard self.table.contains(key) else { continue }
             self.table[key].isQueued = false
             if self.table[key].needsRead { return key }
@@ -278,14 +270,14 @@ package struct Tail<Files: FileSystem>: ~Copyable {
     mutating func enqueue(_ key: StreamKey) {
         guard !self.table[key].isQueued, self.table[key].needsRead else { return }
         self.table[key].isQueued = true
-        self.ready.append(key)
+        self.queues.ready.append(key)
     }
 
     mutating func enqueueProbe(_ key: StreamKey) {
         let file = self.table[key]
         guard file.isSegment, file.phase == .following, file.reach != .gone, !file.isProbing else { return }
         self.table[key].isProbing = true
-        self.probes.append(key)
+        self.queues.probes.append(key)
     }
 }
 

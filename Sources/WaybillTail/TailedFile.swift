@@ -5,7 +5,14 @@ internal import WaybillSystem
 struct Registration: Hashable {
     /// FNV-1a 64 of the entry's text.
     let checksum: UInt64
-    let byteCount: Int
+    private let count: UInt32
+
+    init(checksum: UInt64, byteCount: Int) {
+        self.checksum = checksum
+        self.count = UInt32(byteCount)
+    }
+
+    var byteCount: Int { Int(self.count) }
 
     /// An entry from before the start; the first checkpoint rewrites it in any case.
     static let found = Registration(checksum: 0, byteCount: 0)
@@ -63,32 +70,27 @@ struct TailedFile {
     /// The offset of the next byte to return.
     var cursor = 0
     private var ackedByteCount = 0
-    private var headHash: UInt64 = 0
-    /// The proof for the bytes before `acked` when the file became idle; zeros without one.
-    private var markDigest = ProofDigest.zero
-    private var registeredChecksum: UInt64 = 0
     private var parts: TailedFileParts?
-    private var registeredByteCount: UInt32 = 0
+    // Small members fill the room behind those whose size is no multiple of eight.
+    /// The head's fingerprint; `nil` if the file is not identified, and always for segments.
+    var fingerprint: Fingerprint?
+    /// Whether the file could not be opened or read; retried after the next scan.
+    var isFaulty = false
     private var sourceIndex: UInt32
-    var scanSeen: UInt32 = 0
-    var phase = Phase.following
+    /// The state in the registry; `nil` if it has no entry.
+    var registration: Registration?
+    let isSegment: Bool
     var reach = Reach.path
     var ending = Ending.told
-    /// The head's length; 0 without a fingerprint.
-    private var headByteCount: UInt16 = 0
-    /// The ordinal of the receiver that ``acked`` is from; 0 while none is known to hold anything of the file.
-    private var receiverOrdinal: UInt32 = 0
-    let isSegment: Bool
-    private var isRegistered = false
-    private var hasMark = false
-
+    /// The proof for the bytes before ``acked`` when the file became idle.
+    private var mark: ProofDigest?
     /// Whether the receiver's position on this connection is known.
     var isPositioned = false
     /// Whether to ask for the receiver's position although the file is unchanged.
     var isAsking = false
     var isQueued = false
-    /// Whether the file could not be opened or read; retried after the next scan.
-    var isFaulty = false
+    private var receiverOrdinal: UInt32 = 0
+    var scanSeen: UInt32 = 0
     var isProbing = false
     /// Whether the file has grown since the last check of its grace period.
     var isGrowing = false
@@ -96,6 +98,7 @@ struct TailedFile {
     var isShipped = false
     /// Whether the end of this content waits until the file's next one has an entry in the registry.
     var isAwaitingSuccessor = false
+    var phase = Phase.following
     /// Whether it waits until it is decided: it is not at its path (``Departures``), or shorter than what
     /// was read (``ShortFiles``).
     var isUndecided = false
@@ -139,39 +142,6 @@ struct TailedFile {
             if self.mark != nil { _ = self.own }
             self.ackedByteCount = newValue
             if self.parts != nil { self.rest() }
-        }
-    }
-
-    /// The head's fingerprint; `nil` if the file is not identified, and always for segments.
-    var fingerprint: Fingerprint? {
-        get {
-            guard self.headByteCount > 0 else { return nil }
-            return Fingerprint(hash: self.headHash, byteCount: Int(self.headByteCount))
-        }
-        set {
-            self.headHash = newValue?.hash ?? 0
-            self.headByteCount = UInt16(newValue?.byteCount ?? 0)
-        }
-    }
-
-    private var mark: ProofDigest? {
-        get { self.hasMark ? self.markDigest : nil }
-        set {
-            self.hasMark = newValue != nil
-            if let newValue { self.markDigest = newValue }
-        }
-    }
-
-    /// The state in the registry; `nil` if it has no entry.
-    var registration: Registration? {
-        get {
-            guard self.isRegistered else { return nil }
-            return Registration(checksum: self.registeredChecksum, byteCount: Int(self.registeredByteCount))
-        }
-        set {
-            self.isRegistered = newValue != nil
-            self.registeredChecksum = newValue?.checksum ?? 0
-            self.registeredByteCount = UInt32(newValue?.byteCount ?? 0)
         }
     }
 
