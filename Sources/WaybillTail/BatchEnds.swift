@@ -49,6 +49,21 @@ struct BatchEnds: Hashable, Sendable {
         self.ends.append(end)
     }
 
+    /// Remembers up to where a receiver has proved to hold the content.
+    mutating func insert(_ end: End) {
+        let index = self.ends.firstIndex { $0.offset >= end.offset } ?? self.ends.count
+        if index < self.ends.count, self.ends[index].offset == end.offset { return }
+        guard index < self.ends.count else { return self.append(end) }
+        if self.ends.count < Self.countMax { self.ends.insert(end, at: index) }
+    }
+
+    /// Those at or below an offset, and no others.
+    func limited(to offset: Int) -> BatchEnds {
+        var limited = self
+        limited.ends.removeAll { $0.offset > offset }
+        return limited
+    }
+
     /// Those at or below an offset, the last one first.
     func upTo(_ offset: Int) -> [End] { self.ends.reversed().filter { $0.offset <= offset } }
 

@@ -134,7 +134,7 @@ extension Tail {
     /// The change indicated by a file's current length and modification time.
     private func lengthNews(_ file: TailedFile, _ status: FileStatus) -> LengthNews {
         guard status.byteCount != file.byteCount || status.modified != file.modified else { return .none }
-        if status.byteCount < max(file.cursor, file.acked) { return .cut }
+        if status.byteCount < file.shippedByteCount { return .cut }
         return status.byteCount > file.byteCount ? .grown : .rewritten
     }
 
@@ -188,6 +188,7 @@ extension Tail {
         guard byteCount < proven, !file.isSegment else { return }
         self.table[key].examined = min(file.examined, byteCount)
         self.table[key].provenByteCount = byteCount
+        self.table[key].ends = file.ends.limited(to: byteCount)
         let lost = proven - byteCount - (file.hole?.byteCount(within: byteCount, proven) ?? 0)
         self.notices.lost(
             .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)

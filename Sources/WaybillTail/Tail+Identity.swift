@@ -221,7 +221,7 @@ extension Tail {
 
     /// Compares the length of a file that was found again with that in its entry.
     private mutating func foundAgain(_ key: StreamKey, _ entry: RegistryEntry, _ found: TailedFile) {
-        let shipped = max(self.table[key].acked, self.table[key].cursor)
+        let shipped = self.table[key].shippedByteCount
         self.table[key].provenByteCount = max(entry.byteCount, shipped)
         if found.byteCount < shipped {
             self.shorter(key, byteCount: found.byteCount, modified: found.modified)
@@ -290,7 +290,7 @@ extension Tail {
         successor.others = []
         successor.pastHeads =
             hasStem ? file.pastHeadsOfSuccessor(afterNumber: self.rememberedFleet.greatestNumber(of: key)) : []
-        successor.ends = BatchEnds()
+        successor.ends = file.ends.limited(to: earlier?.byteCount ?? 0)
         successor.provenByteCount = 0
         successor.earlier = earlier
         successor.examined = 0
@@ -343,7 +343,7 @@ extension Tail {
         // An end that was already sent to the receiver is not sent twice.
         if file.phase != .sealOffered { self.table[key].phase = .complete }
         // The amount lost is known only with the receiver's position.
-        if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.cursor) }
+        if file.isPositioned || !file.isIdentified { self.tellEnding(key, at: file.shippedByteCount) }
         self.table[key].isFaulty = false
         self.table[key].overlong = nil
         if let id = self.registryKey(of: file) { self.former.insertGone(id.description) }
@@ -394,11 +394,11 @@ extension Tail {
         // A segment stays only where all of it is held: see leaveUnsealed(_:of:).
         if file.isIdentified, let offset, !file.isSegment || offset >= file.byteCount {
             guard file.ending != .told || offset < file.byteCount else { return }
-            self.tellEnding(key, at: offset)
+            self.tellEnding(key, at: max(offset, file.shippedByteCount))
             self.changes.insert(key)
             return
         }
-        self.tellEnding(key, at: max(file.cursor, offset ?? 0))
+        self.tellEnding(key, at: max(file.shippedByteCount, offset ?? 0))
         self.forget(key)
     }
 

@@ -173,7 +173,7 @@ extension Tail {
 
     /// Skips the bytes that the receiver holds in an earlier, sealed stream of this file.
     private mutating func skipHeld(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> TailRead {
-        guard try self.hasNumberedContent(stream, descriptor) else {
+        guard try self.isUnchanged(stream, descriptor) else {
             self.truncated(stream)
             return .nothing
         }
@@ -224,7 +224,7 @@ extension Tail {
     /// Checked after the read, to detect a file that was truncated and has grown again in between.
     func isUnchanged(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard try self.hasHead(stream, descriptor) else { return false }
-        guard try self.hasNumberedContent(stream, descriptor),
+        guard try self.hasNumberedContent(stream, descriptor), try self.hasShippedEnd(stream, descriptor),
             try self.hasLineBehindHole(stream, descriptor)
         else { return false }
         let cursor = self.table[stream].cursor
@@ -235,6 +235,18 @@ extension Tail {
         let last = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
         return try self.files.readFully(descriptor, at: cursor - 1, into: last) == 1
             && last[0] == LineScanner.lineFeed
+    }
+
+    /// Whether a file has the last bytes of its content that were shipped in another stream, and that lie beyond the
+    /// cursor; assumed of a shorter one, which its length gives away.
+    private func hasShippedEnd(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+        let file = self.table[stream]
+        guard file.shippedByteCount > file.cursor, let end = file.ends.upTo(file.shippedByteCount).first,
+            end.offset > file.cursor
+        else { return true }
+        let tail = try self.lastBytes(descriptor, below: end.offset)
+        return tail.count < BatchEnds.tailByteCount(at: end.offset)
+            || BatchEnds.End(offset: end.offset, tail: tail) == end
     }
 
     /// Whether a file begins as the content does.

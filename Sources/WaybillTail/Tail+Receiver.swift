@@ -183,6 +183,9 @@ extension Tail {
             guard tail.count == StreamProof.byteCount(at: end),
                 StreamProof(of: self.id(of: stream), at: end, tail: tail).coversSame(as: proof)
             else { return false }
+            if !self.table[stream].isSegment {
+                self.table[stream].ends.insert(BatchEnds.End(offset: offset, tail: tail))
+            }
             return try self.explains(proof.skippedByteCount, of: stream, descriptor, below: offset)
         } catch {
             self.readFailed(stream, error)

@@ -47,7 +47,7 @@ extension Tail {
     private mutating func settleShort(_ key: StreamKey, _ now: TailTime) {
         guard let short = self.successions.short[key] else { return }
         let file = self.table[key]
-        let isBack = file.byteCount >= max(file.cursor, file.acked)
+        let isBack = file.byteCount >= file.shippedByteCount
         let isOver = self.successions.short.isOver(key, after: self.limits.shortPatience, now.monotonic)
         guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
@@ -58,7 +58,8 @@ extension Tail {
                 self.notices.append(
                     .regrown(self.id(of: key), path: file.path, byteCount: short.byteCountMin, offset: file.cursor))
             } else if isOver {
-                let held = try self.lastEnd(of: key, descriptor, upTo: min(short.byteCountMin, file.acked))
+                let byteCount = min(short.byteCountMin, file.heldByteCount(at: self.receivers.current))
+                let held = try self.lastEnd(of: key, descriptor, upTo: byteCount)
                 self.shortened(key, heldBelow: held, short.byteCountMin)
             }
         } catch {
@@ -68,7 +69,7 @@ extension Tail {
 
     private func hasEveryEnd(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard try self.isUnchanged(key, descriptor) else { return false }
-        for end in self.table[key].ends.upTo(self.table[key].cursor) where try !self.holds(descriptor, end) {
+        for end in self.table[key].ends.upTo(self.table[key].shippedByteCount) where try !self.holds(descriptor, end) {
             return false
         }
         return true
@@ -86,14 +87,14 @@ extension Tail {
     /// Begins another content, of which the first bytes were shipped.
     private mutating func shortened(_ key: StreamKey, heldBelow byteCount: Int, _ byteCountMin: Int) {
         let file = self.table[key]
-        let reread = max(0, min(byteCountMin, file.acked) - byteCount)
+        let reread = max(0, min(byteCountMin, file.heldByteCount(at: self.receivers.current)) - byteCount)
         self.successions.counts.rereadByteCount += reread
         self.notices.append(
             .shortened(
-                self.id(of: key), path: file.path, offset: max(file.cursor, file.acked), byteCount: byteCountMin,
+                self.id(of: key), path: file.path, offset: file.shippedByteCount, byteCount: byteCountMin,
                 rereadByteCount: reread))
-        if file.provenByteCount > max(file.cursor, file.acked) { self.table[key].ending = .cut }
-        let isHeld = byteCount > 0 && file.receiver > 0
-        self.end(key, earlier: isHeld ? EarlierBytes(receiver: file.receiver, byteCount: byteCount) : nil)
+        if file.provenByteCount > file.shippedByteCount { self.table[key].ending = .cut }
+        let holder = byteCount > 0 ? self.receivers.current : nil
+        self.end(key, earlier: holder.map { EarlierBytes(receiver: $0, byteCount: byteCount) })
     }
 }

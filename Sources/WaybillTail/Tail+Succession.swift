@@ -113,7 +113,8 @@ extension Tail {
         case .following, .left: break
         case .complete, .sealOffered, .sealed: return false
         }
-        return max(file.acked, file.others.map(\.offset).max() ?? 0) >= self.limits.provingByteCount
+        return max(file.heldByteCount(at: self.receivers.current), file.others.map(\.offset).max() ?? 0)
+            >= self.limits.provingByteCount
     }
 
     /// Whether a file with this head is to wait, because it may have the content of one that left its name.
@@ -143,11 +144,11 @@ extension Tail {
         of descriptor: FileID, with file: TailedFile, _ number: ContentNumber?
     ) throws(FileSystemError) -> Agreement {
         let byteCount = try self.files.status(descriptor).byteCount
-        for end in file.ends.upTo(min(byteCount, file.cursor)) where try !self.holds(descriptor, end) {
+        for end in file.ends.upTo(min(byteCount, file.shippedByteCount)) where try !self.holds(descriptor, end) {
             return .differs
         }
         let held = (file.held.map { [$0] } ?? []) + file.others
-        guard byteCount >= max(file.cursor, held.map(\.offset).max() ?? 0) else { return .soFar }
+        guard byteCount >= max(file.shippedByteCount, held.map(\.offset).max() ?? 0) else { return .soFar }
         for held in held {
             guard let digest = held.digest, let id = self.streamID(of: file, incarnation: held.incarnation) else {
                 continue

@@ -164,8 +164,23 @@ struct TailedFile {
 
     /// The length at which the file was last seen to have this content.
     var provenByteCount: Int {
-        get { max(self.parts?.provenByteCount ?? 0, self.cursor, self.acked) }
+        get { max(self.parts?.provenByteCount ?? 0, self.shippedByteCount) }
         set { if newValue != self.provenByteCount { self.own.provenByteCount = newValue } }
+    }
+
+    /// Up to where the content was shipped, in whichever stream: a file that is shorter, or that has other bytes there,
+    /// has another content.
+    var shippedByteCount: Int {
+        guard let parts else { return max(self.cursor, self.acked) }
+        return max(
+            self.cursor, self.acked, parts.heldBelow, parts.walk?.best?.offset ?? 0, parts.earlier?.byteCount ?? 0)
+    }
+
+    /// How many of the first bytes the present receiver holds, in whichever stream.
+    func heldByteCount(at receiver: Int?) -> Int {
+        guard let receiver, let parts else { return self.acked }
+        let earlier = parts.earlier.flatMap { $0.receiver == receiver ? $0.byteCount : nil } ?? 0
+        return max(self.acked, parts.heldBelow, parts.walk?.best?.offset ?? 0, earlier)
     }
 
     /// The first bytes that a receiver holds in the stream of the content before.

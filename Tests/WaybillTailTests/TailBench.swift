@@ -30,6 +30,8 @@ final class TailBench<Files: FileSystem> {
     var receiver = BenchReceiver(name: "bench")
     /// Ids of streams under which the receiver holds other bytes than it was sent.
     var liesAbout: Set<String> = []
+    /// What happens to the files after a receiver's answer to `OPEN`, by stream id.
+    var afterAnswer: (String) -> Void = { _ in }
     /// What the receiver holds from before it knew principals, by stream id.
     var ownerless: [String: [UInt8]] = [:]
     /// What `OPEN` said that the fleet has, one by one.
@@ -313,6 +315,7 @@ final class TailBench<Files: FileSystem> {
         let offset = self.received[id]?.count ?? 0
         let proof = self.proof(of: id)
         let outcome = self.withTail { $0.positionLearned(key, at: offset, proof) }
+        defer { self.afterAnswer(id) }
         if outcome == .goOn || outcome == .done {
             if self.sealed.contains(id) { self.answerSeal(key, id) }
         } else {
