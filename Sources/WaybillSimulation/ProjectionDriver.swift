@@ -83,7 +83,8 @@ final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
         var isRecovered = false
         while true {
             switch self.group.need {
-            case .next(let position, _): self.take(feed.next(after: position, until: Self.passed), after: position, feed)
+            case .next(let position, _):
+                self.take(feed.next(after: position, until: Self.passed), after: position, feed)
             case .recover(let at):
                 // Who stops does not wait for a disk to become good.
                 if isRecovered { self.group.giveUp() } else { self.group.recover(dueBy: at) }
