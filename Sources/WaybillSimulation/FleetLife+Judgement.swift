@@ -25,6 +25,9 @@ extension FleetLife {
         self.judgeCounts(auditor, bucket, rounds)
         self.judgeMissing(auditor, bucket)
         self.judgeBarriers(auditor, bucket, rounds)
+        if self.isOver, let hole = self.agents.compactMap(\.logger?.untoldHole).first {
+            self.violate("NULs from \(hole.lowerBound) to \(hole.upperBound) are in a file, and nobody said so")
+        }
     }
 
     private func compare(_ auditor: FleetMerger) {
@@ -67,7 +70,7 @@ extension FleetLife {
                 case .line(let token):
                     counts[token, default: 0] += 1
                     let offset = Int(entry.offset) + entry.bytes.distance(from: 0, to: line.startIndex)
-                    if counts[token] ?? 0 > 1, !self.ledger.isRepeatable(token) {
+                    if !self.ledger.mayBeStored(token, times: counts[token] ?? 0) {
                         self.note("line \(token) again, at \(position): \(entry.stream.id) \(offset)")
                     }
                 case .head: break
@@ -82,7 +85,7 @@ extension FleetLife {
             switch counts[token] ?? 0 {
             case 0 where !mayDrop:
                 self.violate("a piece has line \(token), \(self.ledger.text(token)), and the merged journal lacks it")
-            case 2... where !self.ledger.isRepeatable(token):
+            case let count where !self.ledger.mayBeStored(token, times: count):
                 self.violate(
                     "the merged journal has line \(token), \(self.ledger.text(token)), \(counts[token] ?? 0) times")
             default: break

@@ -35,6 +35,9 @@ package final class FleetLife: @unchecked Sendable {
     let bugs: Set<PlantedBug>
     let trace: ((String) -> Void)?
     let troubles: Set<FleetTrouble>
+    let fileTroubles: Set<FileTrouble>
+    /// Of its own: lives without trouble of files are what they were.
+    let fileDice: Dice
     private(set) var violation: String?
     /// Faults have stopped.
     private(set) var isCalm = false
@@ -62,10 +65,13 @@ package final class FleetLife: @unchecked Sendable {
     let mergePause: ClosedRange<Int>
 
     /// Lives a life.
+    ///
+    /// - Parameter files: the kinds of trouble with files that it may have.
     package static func run(
-        seed: UInt64, bugs: Set<PlantedBug> = [], trace: ((String) -> Void)? = nil
+        seed: UInt64, bugs: Set<PlantedBug> = [], files: Set<FileTrouble> = FileTrouble.keptInFleets,
+        trace: ((String) -> Void)? = nil
     ) -> SiteLife.Report {
-        let life = FleetLife(seed: seed, bugs: bugs, trace: trace)
+        let life = FleetLife(seed: seed, bugs: bugs, files: files.intersection(FileTrouble.ofFleet), trace: trace)
         life.live()
         var report = SiteLife.Report()
         report.violation = life.violation
@@ -76,7 +82,7 @@ package final class FleetLife: @unchecked Sendable {
         return report
     }
 
-    private init(seed: UInt64, bugs: Set<PlantedBug>, trace: ((String) -> Void)?) {
+    private init(seed: UInt64, bugs: Set<PlantedBug>, files: Set<FileTrouble>, trace: ((String) -> Void)?) {
         let dice = Dice(seed: seed ^ 0x666C_6565_7400)
         self.dice = dice
         self.bugs = bugs
@@ -87,6 +93,8 @@ package final class FleetLife: @unchecked Sendable {
         if Dice(seed: seed ^ 0x6173_6964_6500).chance(250) { troubles.insert(.setAsides) }
         // One fleet after the other, with other bytes under one name in each, says nothing that one of the two does not.
         if troubles.contains(.clones) { troubles.remove(.otherFleet) }
+        (self.fileTroubles, self.fileDice) = FileTrouble.draw(
+            seed: seed, among: files, beside: &troubles, forgetful: Self.forgetful)
         self.troubles = troubles
         self.ledger.isForgetful = troubles.contains(.fewPlaces)
         self.storeFaultPerMille = troubles.contains(.storeFaults) ? dice.pick([30, 100, 250]) : 0
@@ -136,6 +144,7 @@ package final class FleetLife: @unchecked Sendable {
 
     private func live() {
         self.note("troubles: \(FleetTrouble.allCases.filter { self.knows($0) })")
+        self.note("files: \(FileTrouble.allCases.filter { self.knows($0) })")
         self.beginFleet()
         for number in 0..<self.dice.pick([1, 1, 2]) {
             let agent = FleetAgent(self, number: number, name: "a\(number)")

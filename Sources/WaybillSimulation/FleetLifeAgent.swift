@@ -26,17 +26,19 @@ final class FleetAgent: @unchecked Sendable {
     private var events: [(generation: Int, event: LinkEvent)] = []
     private var stepCount = 0
     private var encoder: BatchEncoder
+    var fileRecord = FileRecord()
+    private(set) lazy var linkedLogs = self.life.knows(.links) ? LinkedLogs(self) : nil
 
-    static let spool = "/spool"
-    static let logs = "/log"
-    private static let state = "/agent"
+    static let spool = SimulatedAgent.spool
+    static let logs = SimulatedAgent.logs
+    private static let state = SimulatedAgent.state
 
     init(_ life: FleetLife, number: Int, name: String) {
         self.life = life
         self.number = number
         self.name = name
         self.clock = SimulatedClock(life.schedule, drift: life.dice.int(-300...300))
-        self.disk = SimulatedDisk(life.dice, self.clock)
+        self.disk = SimulatedDisk(life.dice, self.clock, hasBirths: !life.knows(.missingBirths))
         self.tally = Tally(trace: life.trace.map { trace in { trace("agent \(number): \($0)") } })
         self.encoder = BatchEncoder(level: 1, rawByteCountMax: max(life.batchByteCountMax, 2048))
     }
@@ -64,6 +66,7 @@ final class FleetAgent: @unchecked Sendable {
     /// Programs that write are installed.
     func furnish() {
         self.makeFolders()
+        self.setDescriptors()
         let kind = self.life.dice.int(0...2)
         if kind != 0 { self.app = FleetApp(on: self) }
         if kind != 1 { self.logger = FleetLogger(on: self) }
@@ -72,6 +75,8 @@ final class FleetAgent: @unchecked Sendable {
             self.app?.act()
             self.logger?.act()
         }
+        self.linkedLogs?.writeNowAndThen()
+        self.troubleFilesNowAndThen()
     }
 
     var isAlive: Bool { self.process.map { !$0.files.isStopped } ?? false }
@@ -88,10 +93,11 @@ final class FleetAgent: @unchecked Sendable {
             files: .files(patterns: [Self.logs + "/*.log*"]), environment: "prod", bundle: "com.example.web")
         var configuration = AgentConfiguration(
             name: name, stateDirectory: Self.state, receivers: self.life.receivers.map(\.address),
-            sources: [spool, logs])
+            sources: self.life.knows(.links) ? [spool, logs, SourceList.linked] : [spool, logs])
         configuration.batchByteCountMax = self.life.batchByteCountMax
         configuration.tailLimits.lineByteCountMax = 2048
         configuration.tailLimits.renamedGrace = .seconds(30)
+        self.limitFiles(&configuration.tailLimits)
         configuration.connectionAgeMax = self.life.connectionAge
         // Receivers of a fleet are believed where they have proven their names; the links here need no proof.
         configuration.tls = TLSClientConfiguration()
@@ -101,9 +107,10 @@ final class FleetAgent: @unchecked Sendable {
     func start() {
         guard self.process == nil, !self.life.isOver else { return }
         let mayDie = !self.life.isCalm && self.life.knows(.agentDeaths) && self.life.dice.chance(300)
-        let files = self.disk.files(dyingIn: mayDie ? self.life.dice.int(1...60) : nil) {
-            [unowned self] in self.willDelete($0)
-        }
+        let files = self.disk.files(
+            bugs: self.life.bugs.intersection(PlantedBug.ofFiles.keys),
+            dyingIn: mayDie ? self.life.dice.int(1...60) : nil, isAgent: true
+        ) { [unowned self] in self.willDelete($0) }
         do throws(FileSystemError) {
             let configuration = self.configuration()
             let quarantine = Path.join(Self.state, "quarantine")
@@ -172,6 +179,7 @@ final class FleetAgent: @unchecked Sendable {
     func settle() {
         self.app?.close()
         self.logger?.close()
+        self.linkedLogs?.end()
         self.disk.recover()
     }
 
@@ -244,9 +252,9 @@ final class FleetAgent: @unchecked Sendable {
 
     /// The numbers of the lines in its files.
     var tokens: [Int] {
-        [Self.spool, Self.logs].flatMap { self.disk.memory.files(below: $0) }.flatMap {
-            FleetLedger.tokens(in: $0.bytes)
-        }.filter { $0 >= FleetLedger.firstToken }
+        let files = [Self.spool, Self.logs].flatMap { self.disk.memory.files(below: $0) }.map(\.bytes)
+        let linked = (self.linkedLogs?.paths ?? []).compactMap { self.disk.memory.bytes(of: $0) }
+        return (files + linked).flatMap { FleetLedger.tokens(in: $0) }.filter { $0 >= FleetLedger.firstToken }
     }
 
     /// A segment that waits to be deleted, and has no namesake on another host.

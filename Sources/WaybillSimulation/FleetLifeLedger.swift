@@ -13,6 +13,10 @@ final class FleetLedger {
     private var lines: [Line] = []
     /// Lines that the present fleet must have in the end.
     private(set) var promised: Set<Int> = []
+    /// How many times more than once lines may be stored, of which files had copies.
+    private var copyCounts: [Int: Int] = [:]
+    /// Lines that may be stored as often as they come.
+    private var repeatable: Set<Int> = []
     /// Streams of two hosts under one name.
     var contested: Set<StreamID> = []
     /// Hosts whose log was cut, or replaced by one that begins alike.
@@ -67,8 +71,10 @@ final class FleetLedger {
 
     /// The numbers of the whole lines of some bytes.
     static func tokens(in bytes: some Collection<UInt8>) -> [Int] {
-        bytes.split(separator: 0x0A).compactMap { Self.token(in: $0) }
+        Self.tokens(of: FileLines.of(bytes))
     }
+
+    static func tokens(of lines: [ArraySlice<UInt8>]) -> [Int] { lines.compactMap { Self.token(in: $0) } }
 
     func text(_ token: Int) -> String {
         let line = self.lines[token - Self.firstToken]
@@ -78,6 +84,31 @@ final class FleetLedger {
     /// Lines that are at no source any more: they are promised only if the bucket has them.
     func cut(_ tokens: [Int], stored: Set<Int>) {
         self.promised.subtract(tokens.filter { !stored.contains($0) })
+        self.noteRewritten(tokens)
+    }
+
+    /// Each of these lines may be stored once more.
+    func allowOnceMore(_ tokens: [Int]) {
+        for token in tokens { self.copyCounts[token, default: 0] += 1 }
+        self.noteRewritten(tokens)
+    }
+
+    /// These lines may be stored as often as they come.
+    func allowRepeats(of tokens: [Int]) {
+        self.repeatable.formUnion(tokens)
+        self.noteRewritten(tokens)
+    }
+
+    /// Files with these lines may be taken for others by an agent that remembers nothing.
+    private func noteRewritten(_ tokens: [Int]) {
+        for token in tokens where token >= Self.firstToken {
+            if let logger = self.lines[token - Self.firstToken].logger { self.rewritten.insert(logger) }
+        }
+    }
+
+    /// Whether a line may be stored so many times.
+    func mayBeStored(_ token: Int, times count: Int) -> Bool {
+        count <= 1 + (self.copyCounts[token] ?? 0) || self.isRepeatable(token)
     }
 
     /// The present fleet begins: it must get what the sources have.
@@ -87,8 +118,9 @@ final class FleetLedger {
         self.ambiguous = []
     }
 
-    /// Whether a line may be stored twice.
-    func isRepeatable(_ token: Int) -> Bool {
+    /// Whether a line may be stored as often as it comes.
+    private func isRepeatable(_ token: Int) -> Bool {
+        if self.repeatable.contains(token) { return true }
         guard let host = self.lines[token - Self.firstToken].logger else {
             // Hosts that were cloned have two lines at one place. If one of them comes again after it was forgotten, it
             // is compared with the other, and kept.

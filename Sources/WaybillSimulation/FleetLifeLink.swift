@@ -20,6 +20,8 @@ final class FleetLink: AgentLink, @unchecked Sendable {
     private var isEndSaid = false
     /// What the agent has opened on it.
     private(set) var ids: [StreamNumber: StreamID] = [:]
+    /// The lines of batches whose end was not heard to be stored.
+    private var unheard: [StreamNumber: [(end: StreamOffset, lines: [ArraySlice<UInt8>])]] = [:]
     /// For planted bugs: each stream's file, the length that its agent has sealed and whose end is not durable, its last
     /// position, and the id by which the receiver knows it.
     private(set) var paths: [StreamNumber: String] = [:]
@@ -84,6 +86,7 @@ final class FleetLink: AgentLink, @unchecked Sendable {
             self.noteMessage(message, "says")
         default: self.noteMessage(message, "says")
         }
+        self.agent.said(message)
         self.deliver(self.said(message).encoded)
     }
 
@@ -91,6 +94,7 @@ final class FleetLink: AgentLink, @unchecked Sendable {
         guard !self.isOver, self.agent.isAlive else { return }
         let raw = UnsafeRawBufferPointer(batch.buffer.bytes)[..<batch.header.rawByteCount]
         self.life.ledger.sent(batch.id, at: batch.header.offset, raw)
+        self.unheard[batch.header.stream, default: []].append((batch.header.end, FileLines.of(raw)))
         self.life.note(
             "agent \(self.agent.number) sends \(batch.id) \(batch.header.offset.rawValue)-\(batch.header.end.rawValue) to "
                 + "\(self.receiver.label): \(FleetLedger.tokens(in: raw))")
@@ -134,8 +138,16 @@ final class FleetLink: AgentLink, @unchecked Sendable {
         let bucket = self.life.bucket
         self.arriveAtAgent {
             guard self.life.bucket === bucket, self.agent.holds(self) else { return }
+            for message in messages { self.note(arrived: message) }
             self.agent.post(.received(bytes), self.generation)
         }
+    }
+
+    /// The agent hears that a stream is stored up to an offset.
+    private func note(arrived message: Message) {
+        guard case .stored(let number, let offset) = message, let batches = self.unheard[number] else { return }
+        for batch in batches where batch.end <= offset { self.agent.heard(batch.lines) }
+        self.unheard[number] = batches.filter { $0.end > offset }
     }
 
     /// Judges what the receiver promises.

@@ -90,14 +90,15 @@ final class FleetApp {
 }
 
 /// A program that appends lines to a file, which others rotate, cut and delete.
-final class FleetLogger {
-    private unowned let agent: FleetAgent
-    private let files: FaultyFiles
-    private let path = FleetAgent.logs + "/web.log"
-    private var file: FileID?
+final class FleetLogger: TroubledLog {
+    unowned let agent: FleetAgent
+    let files: FaultyFiles
+    let path = FleetAgent.logs + "/web.log"
+    var file: FileID?
+    let partial: [UInt8] = []
+    var isTearing = false
+    var trouble = LogTrouble()
     private var rotatedCount = 0
-
-    private var life: FleetLife { self.agent.life }
 
     init(on agent: FleetAgent) {
         self.agent = agent
@@ -105,23 +106,25 @@ final class FleetLogger {
     }
 
     func act() {
+        for _ in 0..<self.life.dice.pick([1, 1, 2, 5]) { self.write() }
+    }
+
+    func write() {
+        guard !self.isTearing else { return }
         do throws(FileSystemError) {
             if self.file == nil { self.file = try self.files.open(self.path, .append) }
             guard let file = self.file else { return }
             let isEmpty = self.agent.disk.memory.bytes(of: self.path)?.isEmpty ?? true
-            if isEmpty, self.life.knows(.likeHeads) { try self.files.writeAll(file, FleetLedger.head) }
-            for _ in 0..<self.life.dice.pick([1, 1, 2, 5]) {
-                let line = self.life.ledger.makeLine(
-                    filledBy: self.life.dice.int(0...90), logger: self.agent.number, isPromised: true)
-                try self.files.writeAll(file, line)
-            }
+            if isEmpty, self.life.haveHeads { try self.files.writeAll(file, FleetLedger.head) }
+            try self.files.writeAll(file, self.agent.newLine(filledBy: self.life.dice.int(0...90)))
         } catch {
             preconditionFailure("a disk without faults takes a line: \(error)")
         }
     }
 
     func rotate() {
-        guard self.file != nil else { return }
+        guard self.file != nil, !self.isTearing else { return }
+        self.excuseMirror()
         self.rotatedCount += 1
         do throws(FileSystemError) {
             try self.files.rename(self.path, to: "\(self.path).\(self.rotatedCount)")
@@ -133,17 +136,22 @@ final class FleetLogger {
         self.life.note("\(self.path) of agent \(self.agent.number) is rotated")
     }
 
+    func copyTruncate() { self.cut(isRewritten: false) }
+
     /// The file is cut to nothing; if it is rewritten, it has at once other lines in place of those.
     func cut(isRewritten: Bool) {
-        guard let file else { return }
+        guard let file, !self.isTearing else { return }
         let bytes = self.agent.disk.memory.bytes(of: self.path) ?? []
+        self.excuseMirror()
         do throws(FileSystemError) {
             try self.files.truncate(file, to: 0)
         } catch {
             preconditionFailure("a disk without faults cuts: \(error)")
         }
+        self.trouble.cutAt = self.life.schedule.now
+        self.trouble.holes = []
+        self.agent.forgetHeard(bytes)
         self.gone(bytes)
-        self.replaced()
         self.life.note("\(self.path) of agent \(self.agent.number) is cut from \(bytes.count) bytes")
         guard isRewritten else { return }
         while (self.agent.disk.memory.bytes(of: self.path)?.count ?? 0) < bytes.count { self.act() }
@@ -159,17 +167,17 @@ final class FleetLogger {
             preconditionFailure("a disk without faults deletes: \(error)")
         }
         self.gone(bytes)
-        self.replaced()
         self.life.note("\(path) of agent \(self.agent.number) is deleted")
     }
 
     /// Lines that the bucket does not have are lost with the file.
     private func gone(_ bytes: [UInt8]) {
-        self.life.ledger.cut(FleetLedger.tokens(in: bytes), stored: self.life.bucket.tokens)
+        self.life.cutAway(FileLines.of(bytes), isKnown: false)
+        self.replaced()
     }
 
     /// Another file, or another content, may be taken for the former by one that remembers nothing.
-    private func replaced() {
+    func replaced() {
         self.life.ledger.rewritten.insert(self.agent.number)
     }
 

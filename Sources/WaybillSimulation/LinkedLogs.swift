@@ -8,9 +8,8 @@ internal import WaybillTestSupport
 ///     /linked/pinned.log         ─▶ /linked/logs/pinned.log  whose folder is renamed and made again
 ///
 /// A file that leaves its link is at no path of the source: what the agent does not know of it, it never ships.
-final class LinkedLogs {
-    private unowned let site: SiteLife
-    private let agent: SimulatedAgent
+final class LinkedLogs<Host: FileHost> {
+    private unowned let agent: Host
     private let files: FaultyFiles
     private var logs: [Log]
 
@@ -22,21 +21,22 @@ final class LinkedLogs {
         var number = 0
     }
 
-    private static let root = SimulatedAgent.links
+    private var life: Host.Life { self.agent.life }
+    private var root: String { SimulatedAgent.links }
 
-    init(_ site: SiteLife, _ agent: SimulatedAgent) {
-        self.site = site
+    init(_ agent: Host) {
+        let root = SimulatedAgent.links
         self.agent = agent
         self.files = FaultyFiles(agent.disk.memory)
         self.logs = [
-            Log(path: Self.root + "/containers/web.log", place: Self.root + "/pods/web/0.log"),
-            Log(path: Self.root + "/current/app.log", place: Self.root + "/releases/0/app.log"),
-            Log(path: Self.root + "/pinned.log", place: Self.root + "/logs/pinned.log"),
+            Log(path: root + "/containers/web.log", place: root + "/pods/web/0.log"),
+            Log(path: root + "/current/app.log", place: root + "/releases/0/app.log"),
+            Log(path: root + "/pinned.log", place: root + "/logs/pinned.log"),
         ]
         for log in self.logs { agent.disk.memory.place(log.place, []) }
-        agent.disk.memory.place(Self.root + "/containers/none", [])
+        agent.disk.memory.place(root + "/containers/none", [])
         agent.disk.memory.link(self.logs[0].path, to: self.logs[0].place)
-        agent.disk.memory.link(Self.root + "/current", to: Self.root + "/releases/0")
+        agent.disk.memory.link(root + "/current", to: root + "/releases/0")
         agent.disk.memory.link(self.logs[2].path, to: self.logs[2].place)
         self.settle()
     }
@@ -45,7 +45,7 @@ final class LinkedLogs {
     var paths: [String] { self.logs.map(\.path) }
 
     private func settle() {
-        for node in self.agent.disk.memory.node(at: Self.root)?.everyNode ?? [] { node.settle() }
+        for node in self.agent.disk.memory.node(at: self.root)?.everyNode ?? [] { node.settle() }
         self.agent.disk.memory.writeBack()
     }
 
@@ -59,16 +59,11 @@ final class LinkedLogs {
 
     /// Writes some lines to one of them.
     func act() {
-        let log = self.site.fileDice.pick(self.logs)
+        let log = self.life.fileDice.pick(self.logs)
         self.certainly { () throws(FileSystemError) in
             let file = try self.files.open(log.place, .append)
-            for _ in 0..<self.site.fileDice.pick([1, 1, 2, 4]) {
-                let token = self.site.nextToken()
-                let filler = String(repeating: "v", count: self.site.fileDice.int(0...150))
-                let line =
-                    "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}"
-                self.site.ledger.promise(Array(line.utf8)[...])
-                try self.files.writeAll(file, Array(line.utf8) + [0x0A])
+            for _ in 0..<self.life.fileDice.pick([1, 1, 2, 4]) {
+                try self.files.writeAll(file, self.agent.newLine(filledBy: self.life.fileDice.int(0...150)))
             }
             self.files.close(file)
         }
@@ -77,7 +72,7 @@ final class LinkedLogs {
 
     /// One of them is rotated.
     func change() {
-        let index = self.site.fileDice.int(0..<self.logs.count)
+        let index = self.life.fileDice.int(0..<self.logs.count)
         guard self.agent.disk.memory.bytes(of: self.logs[index].place)?.isEmpty == false else { return }
         self.leaves(self.logs[index].place)
         self.logs[index].number += 1
@@ -85,29 +80,29 @@ final class LinkedLogs {
         switch index {
         case 0: self.rotateContainer(number)
         case 1:
-            self.logs[1].place = Self.root + "/releases/\(number)/app.log"
+            self.logs[1].place = self.root + "/releases/\(number)/app.log"
             self.agent.disk.memory.place(self.logs[1].place, [])
-            self.swap(Self.root + "/current", to: Self.root + "/releases/\(number)")
-            self.agent.changed(Self.root + "/current", isFolder: true)
+            self.swap(self.root + "/current", to: self.root + "/releases/\(number)")
+            self.agent.changed(self.root + "/current", isFolder: true)
         default:
             self.certainly { () throws(FileSystemError) in
-                try self.files.rename(Self.root + "/logs", to: Self.root + "/logs.\(number)")
+                try self.files.rename(self.root + "/logs", to: self.root + "/logs.\(number)")
             }
             self.agent.disk.memory.place(self.logs[2].place, [])
         }
         self.settle()
         self.agent.changed(self.logs[index].path)
-        self.site.note("\(self.logs[index].path) leads to another file, \(self.logs[index].place)")
+        self.life.note("\(self.logs[index].path) leads to another file, \(self.logs[index].place)")
     }
 
     private func rotateContainer(_ number: Int) {
-        if self.site.fileDice.chance(500) {
+        if self.life.fileDice.chance(500) {
             self.certainly { () throws(FileSystemError) in
                 try self.files.rename(self.logs[0].place, to: self.logs[0].place + ".2026\(number)")
             }
             self.agent.disk.memory.place(self.logs[0].place, [])
         } else {
-            self.logs[0].place = Self.root + "/pods/web/\(number).log"
+            self.logs[0].place = self.root + "/pods/web/\(number).log"
             self.agent.disk.memory.place(self.logs[0].place, [])
             self.swap(self.logs[0].path, to: self.logs[0].place)
         }
@@ -121,41 +116,27 @@ final class LinkedLogs {
     /// What may be lost of a file that no path of the source leads to from now on.
     private func leaves(_ place: String) {
         guard let node = self.agent.disk.memory.node(at: place) else { return }
-        let isKnown = SimulatedLogger.isKnown(node.bytes, node.readEnd)
+        let isKnown = FileLines.isKnown(node.bytes, node.readEnd)
         // A folder with another name is not searched.
         let isSearched =
-            self.site.knows(.realFolders) && !self.site.knows(.bareRemounts) && self.site.remembersFiles
+            self.life.knows(.realFolders) && !self.life.knows(.bareRemounts) && self.life.remembersFiles
             && self.agent.hasRegistered(node) && !place.hasSuffix("/pinned.log")
         let isHeld = self.agent.holdsFiles && node.seenEnd == node.bytes.count
         guard !isKnown || !isSearched && !isHeld else { return }
-        self.site.takenAway(node.bytes[...], seen: 0)
-        for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: false) }
+        self.life.takenAway(node.bytes[...], seen: 0)
+        self.life.cutAway(FileLines.of(node.bytes), isKnown: false)
     }
 
     func end() { self.files.die() }
 }
 
-extension SiteLife {
+extension LinkedLogs {
     /// Until calm comes.
-    func repeatedlyWrite(_ logs: LinkedLogs) {
-        self.schedule.after(self.fileDice.milliseconds(50...1_500)) { [weak self] in
-            guard let self, !self.isCalm else { return }
-            logs.act()
-            self.repeatedlyWrite(logs)
+    func writeNowAndThen() {
+        self.life.schedule.after(self.life.fileDice.milliseconds(50...1_500)) { [weak self] in
+            guard let self, !self.life.isCalm else { return }
+            self.act()
+            self.writeNowAndThen()
         }
-    }
-}
-
-extension SimulatedAgent {
-    /// Whether it has every file open of which it lacks something, in each of its runs.
-    var holdsFiles: Bool {
-        let ending: Set<Trouble> = [
-            .agentDeaths, .agentStops, .sourcePowerCuts, .reloads, .lostRegistry, .oldRegistry, .rottenRegistry,
-            .diskErrors, .fullDisks, .shortWrites, .passingDays, .missedHints, .noHints,
-        ]
-        return self.site.remembersFiles && self.site.troubles.isDisjoint(with: ending)
-            && self.site.openFileCountMax == 512
-            && !self.site.knows(.fewDescriptors) && !self.site.knows(.deviceNumbers) && !self.site.knows(.bareRemounts)
-            && self.isRunning
     }
 }

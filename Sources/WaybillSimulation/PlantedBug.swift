@@ -107,6 +107,10 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     case keepNumbers
     /// Two files may continue one content.
     case twoSuccessors
+    /// NULs before a line are skipped at once.
+    case trustHoles
+    /// A spool is where its link led at the start.
+    case followLinksOnce
 
     // What retention deletes.
     /// A day goes for its age, whether or not its events were delivered.
@@ -167,7 +171,11 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     package static let ofFiles: [PlantedBug: FileTrouble] = [
         .ignoreFewDescriptors: .fewDescriptors, .identifyByInode: .mirrors, .shorterIsAnother: .dips,
         .searchParentAlone: .realFolders, .reuseStems: .mirrors, .keepNumbers: .retractions, .twoSuccessors: .copies,
+        .trustHoles: .holes, .followLinksOnce: .linkedSpools,
     ]
+
+    /// Those of files that lives of fleets meet, too.
+    package static let ofFilesInFleets: [PlantedBug] = [.ignoreFewDescriptors, .shorterIsAnother, .trustHoles]
 
     /// Those of retention.
     package static let ofRetention: [PlantedBug] = [.deleteUndelivered, .freeUnarchived]

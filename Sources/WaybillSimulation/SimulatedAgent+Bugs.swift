@@ -20,10 +20,10 @@ extension Connection {
 
     /// The id that a bug gives to a file.
     private func mistaken(_ description: StreamDescription) -> StreamID? {
-        if self.site.has(.twoSuccessors), let original = self.agent.copies[description.source] {
+        if self.site.has(.twoSuccessors), let original = self.agent.fileRecord.copies[description.source] {
             return self.agent.lastIDs[original]
         }
-        if self.site.has(.keepNumbers), self.agent.followers.contains(description.source) {
+        if self.site.has(.keepNumbers), self.agent.fileRecord.followers.contains(description.source) {
             return description.id.before
         }
         self.agent.lastIDs[description.source] = description.id

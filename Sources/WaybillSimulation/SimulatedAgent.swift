@@ -23,19 +23,13 @@ final class SimulatedAgent: @unchecked Sendable {
     private var acknowledged: [StreamID: UInt64] = [:]
     /// For planted bugs.
     var credulity = Credulity()
-    /// The original of each copy of a log, logs of which lines were taken back, and the last id of each path; for planted
-    /// bugs.
-    var copies: [String: String] = [:]
-    var followers: Set<String> = []
+    var fileRecord = FileRecord()
+    /// The last id of each path, for planted bugs.
     var lastIDs: [String: StreamID] = [:]
     /// How many streams it has opened.
     var openCount = 0
     /// Every stream that it has opened.
     var opened: Set<StreamID> = []
-    /// When it first heard that a line is durable; where files have trouble alone.
-    var heard: [ArraySlice<UInt8>: Int64] = [:]
-    /// The most bytes that one of its batches had.
-    var batchByteCountMax = 0
     private var stepCount = 0
     /// The sources in its configuration file.
     private var sourceList = SourceList.usual
@@ -47,6 +41,8 @@ final class SimulatedAgent: @unchecked Sendable {
     static let logs = "/log"
     /// Logs behind links; not there in most lives.
     static let links = "/linked"
+    /// A link to the folder of the spool; not there in most lives.
+    static let way = "/way"
     static let state = "/agent"
 
     init(_ site: SiteLife) {
@@ -64,6 +60,7 @@ final class SimulatedAgent: @unchecked Sendable {
             preconditionFailure("a new disk takes folders: \(error)")
         }
         self.hints.isComplete = !site.knows(.noHints)
+        self.linkSpool()
         self.setDescriptors()
     }
 
@@ -76,7 +73,8 @@ final class SimulatedAgent: @unchecked Sendable {
 
     private func configuration() -> AgentConfiguration {
         guard let name = AgentName("a") else { preconditionFailure("a is a name") }
-        var sources = self.sourceList.sources
+        let spool = self.site.knows(.linkedSpools) ? Self.way + Self.spool : Self.spool
+        var sources = self.sourceList.sources(spool: spool)
         if self.site.knows(.links) { sources.append(SourceList.linked) }
         var configuration = AgentConfiguration(
             name: name, stateDirectory: Self.state, receivers: self.receivers, sources: sources)
@@ -233,14 +231,14 @@ final class SimulatedAgent: @unchecked Sendable {
         return bytes
     }
 
-    /// Something was written at, or happened to, a path; a folder may have come in the place of another one.
-    func changed(_ path: String, isFolder: Bool = false) {
+    func changed(_ path: String, isFolder: Bool) {
         guard self.process != nil, self.hints.isComplete else { return }
         if self.site.knows(.missedHints), !self.site.isCalm, self.site.dice.chance(100) {
             self.hints.isOverflowing = self.site.dice.chance(500)
             if !self.hints.isOverflowing { return }
         }
-        if isFolder { self.hints.folders.insert(path) } else { self.hints.paths.insert(path) }
+        let seen = self.site.knows(.linkedSpools) && path.hasPrefix(Self.spool) ? Self.way + path : path
+        if isFolder { self.hints.folders.insert(seen) } else { self.hints.paths.insert(seen) }
         guard !self.hintsAreScheduled else { return }
         self.hintsAreScheduled = true
         self.site.schedule.after(1_000_000) {
@@ -290,7 +288,7 @@ final class SimulatedAgent: @unchecked Sendable {
         var lines: Set<ArraySlice<UInt8>> = []
         for folder in [Self.spool, Self.logs] {
             for (_, bytes) in self.disk.memory.files(below: folder) {
-                lines.formUnion(bytes.split(separator: 0x0A))
+                lines.formUnion(FileLines.of(bytes))
             }
         }
         for path in self.site.linkedLogs?.paths ?? [] {
@@ -307,6 +305,7 @@ final class SimulatedAgent: @unchecked Sendable {
 
     /// A segment may go when an honest receiver has its lines, or when a false one was sent every byte of it.
     private func willDelete(_ path: String) {
+        let path = self.real(path)
         guard path.hasPrefix(Self.spool), path.hasSuffix(".ndjson"), let id = StreamID(Self.stem(of: path)) else {
             return
         }

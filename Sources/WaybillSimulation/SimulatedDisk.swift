@@ -18,6 +18,8 @@ final class SimulatedDisk {
     var descriptorCountMax: Int?
     /// How many of these other parts of that process have.
     var otherDescriptorCount = 0
+    /// Whether the link to the spool has led elsewhere.
+    var hasOtherWay = false
     /// Hears of each fault.
     var trace: ((String) -> Void)?
 
@@ -53,6 +55,9 @@ final class SimulatedDisk {
         files.setFaults { call in
             if !bugs.isEmpty, Self.skips(call, bugs) { return .skipped }
             if isAgent, bugs.contains(.searchParentAlone), Self.isSearch(call) { return .error(Errno.noEntry) }
+            if isAgent, self.hasOtherWay, bugs.contains(.followLinksOnce), call.path.hasPrefix(SimulatedAgent.way) {
+                return .error(Errno.noEntry)
+            }
             if isAgent, self.lacksDescriptor(call) {
                 return .error(bugs.contains(.ignoreFewDescriptors) ? Errno.inputOutput : Errno.tooManyFiles)
             }

@@ -183,6 +183,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
             if self.agent.credulity.setAside.contains(description.id) { return }
         }
         if case .seal(let number, let length) = message { self.offsets[number] = length }
+        self.agent.said(message)
         self.toReceiver.send(self.said(message).encoded)
     }
 
@@ -199,7 +200,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
 
     private func note(_ batch: RawBatch) {
         let bytes = Array(batch.buffer.bytes.prefix(batch.header.rawByteCount))
-        self.agent.batchByteCountMax = max(self.agent.batchByteCountMax, bytes.count)
+        self.agent.fileRecord.batchByteCountMax = max(self.agent.fileRecord.batchByteCountMax, bytes.count)
         self.unheard[batch.header.stream, default: []].append((batch.header.end, bytes.split(separator: 0x0A)))
     }
 

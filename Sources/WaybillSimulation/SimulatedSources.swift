@@ -99,21 +99,15 @@ final class SimulatedApp {
 }
 
 /// A program that appends lines of its own to a file, which somebody rotates, cuts and deletes.
-final class SimulatedLogger {
+final class SimulatedLogger: TroubledLog {
     unowned let site: SiteLife
     let agent: SimulatedAgent
     let path: String
     private(set) var files: FaultyFiles
     var file: FileID?
-    /// What stands behind the last LF.
-    var partial: [UInt8] = []
+    private(set) var partial: [UInt8] = []
     private var rotatedCount = 0
-    /// How many copies others have made of it.
-    var copyCount = 0
-    /// When it was last cut.
-    var cutAt: Int64?
-    /// When others wrote it again, and what it had then.
-    var mirrored: (time: Int64, bytes: [UInt8])?
+    var trouble = LogTrouble()
 
     init(_ site: SiteLife, _ agent: SimulatedAgent, name: String) {
         self.site = site
@@ -168,7 +162,7 @@ final class SimulatedLogger {
 
     /// Where files are rewritten, all of them begin alike.
     private func head(_ file: FileID) throws(FileSystemError) {
-        guard self.haveHeads, self.openNode?.bytes.isEmpty ?? false else { return }
+        guard self.site.haveHeads, self.openNode?.bytes.isEmpty ?? false else { return }
         self.site.ledger.ignore(Self.firstLine)
         self.files.record()
         defer {
@@ -180,11 +174,6 @@ final class SimulatedLogger {
     }
 
     static let firstLine = Array("# every file begins so".utf8)[...]
-
-    /// What it writes into, under whatever name.
-    var openNode: MemoryDisk.Node? {
-        self.file.flatMap(self.agent.disk.memory.node(of:))
-    }
 
     private func finish(_ file: FileID, _ bytes: [UInt8]) {
         self.isTearing = false
@@ -254,11 +243,12 @@ final class SimulatedLogger {
         // What comes back after a power cut would be a third file.
         node.settle()
         self.site.note("\(self.path) was cut, \(readByteCount) of its \(bytes.count) bytes were read")
-        let isKnown = Self.isKnown(bytes, readByteCount) && !self.isUndecided
-        self.cutAt = self.site.schedule.now
+        let isKnown = FileLines.isKnown(bytes, readByteCount) && !self.isUndecided
+        self.trouble.cutAt = self.site.schedule.now
+        self.trouble.holes = []
         self.site.takenAway(bytes[...], seen: isKnown ? seenByteCount : 0)
-        self.site.forgetHeard(bytes)
-        for line in bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
+        self.agent.forgetHeard(bytes)
+        self.site.cutAway(FileLines.of(bytes), isKnown: isKnown)
         self.partial = []
         self.agent.changed(self.path)
     }
@@ -304,15 +294,10 @@ final class SimulatedLogger {
         // As above: it does not come back.
         self.agent.disk.memory.node(at: SimulatedAgent.logs)?.settle()
         self.site.note("\(path) was deleted, \(node.readEnd) of its \(node.bytes.count) bytes were read")
-        let isKnown = Self.isKnown(node.bytes, node.readEnd) && !self.isUndecided
+        let isKnown = FileLines.isKnown(node.bytes, node.readEnd) && !self.isUndecided
         self.site.takenAway(node.bytes[...], seen: isKnown ? node.seenEnd : 0)
-        for line in node.bytes.split(separator: 0x0A) { self.site.ledger.cutAway(line, isKnown: isKnown) }
+        self.site.cutAway(FileLines.of(node.bytes), isKnown: isKnown)
         self.agent.changed(path)
-    }
-
-    /// Whether the agent can know a file: it is told from others by its first line.
-    static func isKnown(_ bytes: [UInt8], _ readByteCount: Int) -> Bool {
-        bytes.prefix(readByteCount).contains(0x0A)
     }
 
     func powerCut() {

@@ -89,7 +89,7 @@ package final class SiteLife {
     lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
         SimulatedLogger(self, self.agent, name: "web\($0)")
     }
-    private(set) lazy var linkedLogs = self.knows(.links) ? LinkedLogs(self, self.agent) : nil
+    private(set) lazy var linkedLogs = self.knows(.links) ? LinkedLogs(self.agent) : nil
     var connections: [Connection] = []
     /// Where the proxy leads to.
     private(set) var target = 0
@@ -139,7 +139,10 @@ package final class SiteLife {
         // A journal that has no open file, because its disk refused one, does not notice that others were deleted.
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks]) { troubles.remove(.unlinkedJournal) }
         if dice.chance(30) { troubles.formIntersection(Self.quiet) }
-        (self.fileTroubles, self.fileDice) = FileTrouble.draw(seed: seed, among: files, beside: &troubles)
+        let fileTrouble = FileTrouble.draw(seed: seed, among: files, beside: &troubles, forgetful: Self.forgetful)
+        self.fileDice = fileTrouble.dice
+        self.fileTroubles = fileTrouble.kinds.subtracting(
+            troubles.contains(.sourcePowerCuts) ? FileTrouble.withoutPowerCuts : [])
         self.troubles = troubles
         self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
         self.checkpointMilliseconds = dice.pick([200, 1_000, 5_000])
@@ -243,8 +246,8 @@ package final class SiteLife {
         for app in self.apps { self.repeatedly(50...1_500) { app.act() } }
         for logger in self.loggers { self.repeatedly(50...1_500) { logger.act() } }
         self.repeatedly(50...1_200) { self.makeTrouble() }
-        if let linkedLogs { self.repeatedlyWrite(linkedLogs) }
-        self.troubleFilesNowAndThen()
+        self.linkedLogs?.writeNowAndThen()
+        self.agent.troubleFilesNowAndThen()
         if self.knows(.reloads) { self.reloadNowAndThen() }
         self.schedule.run(
             until: self.dice.milliseconds(self.dice.chance(self.longPerMille) ? 15_000...40_000 : 1_500...8_000)
@@ -380,6 +383,9 @@ package final class SiteLife {
             if told == 0 { self.violate("\(self.lostLineCount) lines were cut away, and nobody said so") }
         }
         if let problem = self.lossProblem(stored: stored) { return self.violate(problem) }
+        if let hole = self.loggers.compactMap(\.untoldHole).first {
+            return self.violate("NULs from \(hole.lowerBound) to \(hole.upperBound) are in a file, and nobody said so")
+        }
         if let line = self.lostLongLine {
             return self.violate("a line of \(line.count) bytes is in no quarantine: \(PromiseLedger.text(line))")
         }
@@ -397,7 +403,7 @@ package final class SiteLife {
     /// A line that no receiver takes and that the agent has not put aside.
     private var lostLongLine: ArraySlice<UInt8>? {
         guard self.troubles.isDisjoint(with: [.copyTruncate, .deletion, .sourcePowerCuts, .rewrites]),
-            self.fileTroubles.isDisjoint(with: [.likeMirrors, .retractions, .regrowths]), !self.mayForget,
+            self.fileTroubles.isDisjoint(with: [.likeMirrors, .retractions, .regrowths, .holes]), !self.mayForget,
             !self.longLines.isEmpty
         else { return nil }
         let kept = Set(self.agent.disk.memory.files(below: SimulatedAgent.state + "/quarantine").map { $0.bytes[...] })

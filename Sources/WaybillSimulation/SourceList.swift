@@ -12,12 +12,14 @@ enum SourceList: CaseIterable, Sendable {
     /// Without the logs, or without the spool.
     case spoolAlone, logsAlone
 
-    var sources: [AgentSource] {
-        switch self {
-        case .usual: [Self.spool, Self.logs("/*.log*")]
-        case .turned: [Self.logs("/*.log*"), Self.logs("/*.none"), Self.spool]
-        case .split: [Self.spool, Self.logs("/*.log", "/*.log.*")]
-        case .spoolAlone: [Self.spool]
+    func sources(spool directory: String) -> [AgentSource] {
+        let spool = AgentSource(
+            files: .spool(directory: directory), environment: "prod", bundle: "com.example.shop")
+        return switch self {
+        case .usual: [spool, Self.logs("/*.log*")]
+        case .turned: [Self.logs("/*.log*"), Self.logs("/*.none"), spool]
+        case .split: [spool, Self.logs("/*.log", "/*.log.*")]
+        case .spoolAlone: [spool]
         case .logsAlone: [Self.logs("/*.log*")]
         }
     }
@@ -28,9 +30,6 @@ enum SourceList: CaseIterable, Sendable {
         source.followsLinks = true
         return source
     }
-
-    private static let spool = AgentSource(
-        files: .spool(directory: SimulatedAgent.spool), environment: "prod", bundle: "com.example.shop")
 
     private static func logs(_ patterns: String..., below folder: String = SimulatedAgent.logs) -> AgentSource {
         AgentSource(

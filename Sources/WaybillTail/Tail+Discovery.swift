@@ -189,6 +189,8 @@ extension Tail {
         self.table[key].examined = min(file.examined, byteCount)
         self.table[key].provenByteCount = byteCount
         self.table[key].ends = file.ends.limited(to: byteCount)
+        // The line behind NULs may be gone: they are measured again.
+        if file.hole.map({ byteCount <= $0.end + Fingerprint.byteCountMax }) ?? false { self.forgetHole(key) }
         let lost = proven - byteCount - (file.hole?.byteCount(within: byteCount, proven) ?? 0)
         self.notices.lost(
             .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)

@@ -145,13 +145,16 @@ extension Tail {
     mutating func settleHoles(_ now: TailTime) {
         for key in self.waitingHoles.sorted(by: { $0.rawValue < $1.rawValue }) {
             guard self.table.contains(key), self.table[key].reach != .gone, var hole = self.table[key].hole,
-                hole.isWaiting(at: self.table[key].cursor)
+                hole.isWaiting(at: hole.offset), self.table[key].cursor <= hole.offset
             else {
                 self.waitingHoles.remove(key)
                 continue
             }
             let file = self.table[key]
-            guard hole.isDue(now.monotonic, self.patience(withHolesOf: file)) else { continue }
+            // Another receiver gets what is before it again, and then it waits as before.
+            guard file.cursor == hole.offset, hole.isDue(now.monotonic, self.patience(withHolesOf: file)) else {
+                continue
+            }
             self.waitingHoles.remove(key)
             if file.reach == .path { self.closeDescriptor(key) }
             hole.beginCheck()
@@ -163,7 +166,13 @@ extension Tail {
 
     private func patience(withHolesOf file: TailedFile) -> Duration {
         let areChangesSeen = self.areHintsComplete && !self.sources[file.source].isPolled
-        return areChangesSeen ? PendingHole.patience : PendingHole.patienceWithoutHints
+        return areChangesSeen ? self.limits.holePatience : self.limits.blindHolePatience
+    }
+
+    /// Has NULs looked for again from the cursor on.
+    mutating func forgetHole(_ key: StreamKey) {
+        self.table[key].hole = nil
+        self.table[key].examined = 0
     }
 
     /// Has NULs at the end of a file read again, because something was written over them.

@@ -358,10 +358,12 @@ extension Tail {
         if !self.table[key].isSegment, self.table[key].isIdentified {
             self.table[key].byteCount = self.table[key].provenByteCount
         }
+        // Its writer may go on in a segment that has a name elsewhere.
+        let isDeleted = self.isUnlinked(self.table[key])
         self.closeDescriptor(key)
         let file = self.table[key]
         self.endStream(key)
-        if file.isSegment, file.isPositioned, file.cursor < file.byteCount {
+        if file.isSegment, file.isPositioned, !isDeleted || file.cursor < file.byteCount {
             self.leaveUnsealed(key, of: file.byteCount)
         } else {
             self.forgetUnheld(key)

@@ -47,7 +47,7 @@ extension Tail {
     }
 
     /// Whether an open file has no name any more.
-    private func isUnlinked(_ file: TailedFile) -> Bool {
+    func isUnlinked(_ file: TailedFile) -> Bool {
         guard let descriptor = file.descriptor else { return false }
         do throws(FileSystemError) {
             return try self.files.status(descriptor).linkCount == 0

@@ -114,6 +114,10 @@ package struct TailLimits: Hashable, Sendable {
     package var sharedSegmentGrace = Duration.seconds(3600)
     /// How long a file may be shorter than what was read of it before that is another content.
     package var shortPatience = ShortFiles.patience
+    /// How long NULs before a line must stay what they are before they are skipped.
+    package var holePatience = PendingHole.patience
+    /// The same where not every change is seen.
+    package var blindHolePatience = PendingHole.patienceWithoutHints
     /// With fewer acknowledged bytes, equal ones do not prove that a file continues another one.
     package var provingByteCount = 512
     /// How many ids of contents that left their inode are kept from other files.

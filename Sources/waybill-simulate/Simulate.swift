@@ -82,7 +82,7 @@ struct Simulate: ParsableCommand {
     private func fileTroubles() throws -> Set<FileTrouble> {
         switch self.files {
         case "all": return Set(FileTrouble.allCases)
-        case "kept": return FileTrouble.kept
+        case "kept": return self.fleet ? FileTrouble.keptInFleets : FileTrouble.kept
         case "none": return []
         default:
             return try Set(
@@ -100,7 +100,7 @@ struct Simulate: ParsableCommand {
             return StorageLife.report(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
         }
         if self.fleet {
-            return FleetLife.run(seed: seed, bugs: bugs, trace: self.trace ? { print($0) } : nil)
+            return FleetLife.run(seed: seed, bugs: bugs, files: files, trace: self.trace ? { print($0) } : nil)
         }
         if self.restore {
             var report = SiteLife.Report()

@@ -18,10 +18,20 @@ import WaybillSimulation
         #expect(FleetLife.run(seed: seed).violation == nil)
     }
 
-    @Test(arguments: PlantedBug.ofFleet)
+    @Test(arguments: PlantedBug.ofFleet + PlantedBug.ofFilesInFleets)
     func `planted bugs are caught`(bug: PlantedBug) {
         let seed = (0..<UInt64(500)).first { FleetLife.run(seed: $0, bugs: [bug]).violation != nil }
         #expect(seed != nil, "\(bug.rawValue)")
+    }
+
+    @Test func `a life without trouble of files is the same whatever kinds there are`() {
+        for seed in 0..<UInt64(20) {
+            let with = FleetLife.run(seed: seed, files: [.deviceNumbers])
+            let without = FleetLife.run(seed: seed, files: [])
+            let isTroubled = with.fingerprint != without.fingerprint || with.eventCount != without.eventCount
+            #expect(isTroubled || with.lineCount == without.lineCount, "seed \(seed)")
+            #expect(with.violation == nil && without.violation == nil, "seed \(seed)")
+        }
     }
 
     @Test func `a seed lives the same life each time`() {

@@ -66,6 +66,35 @@ struct TailHoleTests {
         #expect(holes(bench) == ["/log/a.log 4+600"])
     }
 
+    @Test func `NULs are skipped also at a receiver that gets what is before them again`() throws {
+        let bench = try TailBench(files, limits: small)
+        let text = "one\n" + Self.nuls(6_000) + "two\n"
+        files.rewrite("/log/a.log", text)
+        bench.run()
+        var other = BenchStore(receiver: BenchReceiver(name: "other"))
+        bench.exchange(with: &other)
+        // A look while the first line is on its way.
+        bench.scan()
+        wait(bench, 6_000)
+        #expect(bench.texts == [text])
+        #expect(bench.skipped.values.flatMap { $0 } == ["4+6000 hole"])
+    }
+
+    @Test(arguments: [3_000, 6_002, 6_008])
+    func `a file that is cut within its NULs, or in the line behind them, keeps its content`(byteCount: Int) throws {
+        let bench = try TailBench(files, limits: small)
+        let text = "one\n" + Self.nuls(6_000) + "two\n"
+        files.rewrite("/log/a.log", text)
+        bench.run()
+        files.rewrite("/log/a.log", String(text.prefix(min(byteCount, text.utf8.count - 1))))
+        bench.run()
+        files.rewrite("/log/a.log", text)
+        bench.run()
+        wait(bench, 6_000)
+        #expect(bench.texts == [text])
+        #expect(bench.skipped.values.flatMap { $0 } == ["4+6000 hole"])
+    }
+
     @Test(arguments: [
         "one\n" + String(repeating: "\0", count: 511) + "two\n", "a\0\0b\n" + "two\n",
         "one" + String(repeating: "\0", count: 2_000) + "\ntwo\n", "\0{\0}\0\n\0{\0}\0\n",

@@ -297,6 +297,28 @@ struct TailSegmentTests {
     }
 
     @Test
+    func `a segment that has its name elsewhere is not sealed, and goes on when it comes back`() throws {
+        let bench = try TailBench(files)
+        files.append(path(1), "one\n")
+        let writer = try lockAsWriter(path(1))
+        bench.run()
+        // As behind a link that leads to another spool for a while.
+        let elsewhere = "/elsewhere.ndjson"
+        try files.rename(path(1), to: elsewhere)
+        bench.settle()
+        #expect(bench.sealed == [])
+        files.append(elsewhere, "two\n")
+        try files.rename(elsewhere, to: path(1))
+        bench.run()
+        files.close(writer)
+        bench.settle()
+        #expect(bench.texts == ["one\ntwo\n"])
+        #expect(bench.sealed == ["0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"])
+        #expect(bench.disputed == [])
+        #expect(!files.exists(path(1)))
+    }
+
+    @Test
     func `a segment deleted before a crash is sealed again and forgotten`() throws {
         let bench = try TailBench(files)
         files.append(path(1), "one\n")
