@@ -5,11 +5,12 @@ internal import WaybillTail
 /// When spools that share too few descriptors take turns (``SpoolClaims``).
 ///
 ///     nothing is left of a claimed one         at the next look, which costs a fifth of a core at most
-///     all that are claimed rest                after 1 s
+///     all that are claimed rest                after 1 s; before that, segments whose writers are gone are sealed
 ///     some have lines that do not get away     after 10 s, unless the run ends on its own
 ///     each had its turn                        the next round begins 5 s after this one
 struct SpoolTurns {
     private static let restingTime = Duration.seconds(1)
+    private static let checkTime = Duration.milliseconds(100)
     private static let busyTime = Duration.seconds(10)
     private static let roundTime = Duration.seconds(5)
 
@@ -18,6 +19,8 @@ struct SpoolTurns {
     /// When the last turn of several began.
     private var turnedAt: MonotonicTime
     private var roundAt: MonotonicTime
+    /// When it was last looked whether the writers of segments are gone.
+    private var checkedAt: MonotonicTime
     /// Whether it was said that there are turns.
     var isTold = false
 
@@ -25,12 +28,19 @@ struct SpoolTurns {
         self.nextAt = now
         self.turnedAt = now
         self.roundAt = now
+        self.checkedAt = now
     }
 
     func isRoundOver(_ now: MonotonicTime) -> Bool { now - self.roundAt >= Self.roundTime }
 
     func isOver(isResting: Bool, _ now: MonotonicTime) -> Bool {
         now - self.turnedAt >= (isResting ? Self.restingTime : Self.busyTime)
+    }
+
+    mutating func isCheckDue(_ now: MonotonicTime) -> Bool {
+        guard now - self.checkedAt >= Self.checkTime else { return false }
+        self.checkedAt = now
+        return true
     }
 
     mutating func beganRound(_ now: MonotonicTime) { self.roundAt = now }
@@ -72,7 +82,7 @@ extension Pump where Hints: ~Copyable {
         }
         var isResting = self.hasShippedAll && self.session.isSettled && self.retries.isEmpty
         // A segment whose writer is gone is sealed and deleted first.
-        if isResting, self.turns.isOver(isResting: true, time) { isResting = !self.tail.completesSegments(now) }
+        if isResting, self.turns.isCheckDue(time) { isResting = !self.tail.completesSegments(now) }
         guard self.phase == .ready, isResting || self.configuration.mode.patience == nil,
             self.turns.isOver(isResting: isResting, time)
         else { return }

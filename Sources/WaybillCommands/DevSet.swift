@@ -34,13 +34,13 @@ struct DevSet {
         let receiver = Receiver(
             configuration: self.receiver, logger: Console.logger("receiver", level: logLevel),
             onListening: { ports.yield($0) })
-        let quiet = await UnixSignalsSequence(trapping: .sigpipe, .sigusr1, .sigusr2)
+        IdleSignals.ignore()
         let session = DevSession(set: self, listening: listening)
         return ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: [
                     .init(
-                        service: StopService(signals: signals, ignored: quiet),
+                        service: StopService(signals: signals),
                         successTerminationBehavior: .gracefullyShutdownGroup),
                     .init(
                         service: receiver, successTerminationBehavior: .gracefullyShutdownGroup,
@@ -61,8 +61,6 @@ struct DevSet {
 /// Ends with the first signal, also with one that came before it began.
 private struct StopService: Service {
     let signals: UnixSignalsSequence
-    /// Signals that must not end the process; it does nothing about them.
-    let ignored: UnixSignalsSequence
 
     func run() async {
         for await _ in self.signals.cancelOnGracefulShutdown() { return }

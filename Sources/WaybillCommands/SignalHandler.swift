@@ -16,14 +16,15 @@ struct SignalHandler: Service {
     ///
     /// - Parameter onHangup: `nil` if there is nothing to reload. Each call ends before the next begins.
     init(logger: Logger, manager: ServiceManager, onHangup: (@Sendable () -> Void)?) async {
-        self.signals = await UnixSignalsSequence(trapping: .sighup, .sigpipe, .sigusr1, .sigusr2)
+        IdleSignals.ignore()
+        self.signals = await UnixSignalsSequence(trapping: .sighup)
         self.logger = logger
         self.manager = manager
         self.onHangup = onHangup
     }
 
     func run() async {
-        for await signal in self.signals.cancelOnGracefulShutdown() where signal == .sighup {
+        for await _ in self.signals.cancelOnGracefulShutdown() {
             guard let onHangup else {
                 self.logger.notice(
                     "SIGHUP: there is nothing to reload; restart the program after its configuration changed")

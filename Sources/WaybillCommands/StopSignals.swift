@@ -6,6 +6,14 @@ import WaybillSystem
     import Darwin
 #endif
 
+/// Signals that end a process by default, and about which a service does nothing.
+enum IdleSignals {
+    /// Has the kernel drop them; each one that is trapped would take a descriptor.
+    static func ignore() {
+        for number in [SIGPIPE, SIGUSR1, SIGUSR2] { _ = signal(number, SIG_IGN) }
+    }
+}
+
 /// Handles SIGINT and SIGTERM for a command that stops where it can resume; a second signal ends it at once.
 enum StopSignals {
     private static let number = Atomic<Int32>(0)

@@ -16,7 +16,7 @@ from scale import THOROUGH
 from test_agent import AgentTest
 
 SPOOL_COUNT = 1000 if THOROUGH else 100
-LIMITS = (64, 128, 256) if THOROUGH else (64,)
+LIMITS = (24, 25, 64, 256) if THOROUGH else (24,)
 
 
 class PlaceTest(AgentTest):
