@@ -196,7 +196,10 @@ extension FileHost {
         }
         for folder in [SimulatedAgent.logs, SimulatedAgent.links] {
             for (path, bytes) in self.disk.memory.files(below: folder) where !self.isKept(path, bytes) {
-                self.life.allowCopy(of: FileLines.of(bytes))
+                let lines = FileLines.of(bytes)
+                self.life.allowCopy(of: lines)
+                // They prove something once they are heard again.
+                for line in lines where self.fileRecord.heard[line] != .max { self.fileRecord.heard[line] = nil }
             }
         }
         self.life.note("the sources' disk has another device number")
@@ -207,8 +210,9 @@ extension FileHost {
     /// Whether a file must have the same ids after its device has another number: of what is shipped and not in the
     /// registry yet, only the device that it was on leads to the ids.
     private func isKept(_ path: String, _ bytes: [UInt8]) -> Bool {
-        if self.life.knows(.missingBirths) { return self.isProven(bytes, dies: true) }
-        return self.disk.memory.node(at: path).map { self.isKept($0, dies: true) } ?? false
+        guard let node = self.disk.memory.node(at: path) else { return false }
+        guard self.life.knows(.missingBirths) else { return self.isKept(node, dies: true) }
+        return self.isProven(bytes, dies: true) && self.hasRegistered(node)
     }
 
     // MARK: Spools behind a link

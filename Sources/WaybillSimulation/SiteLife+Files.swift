@@ -52,13 +52,16 @@ extension SiteLife: FileLife {
             .agentDeaths, .agentStops, .falseReceiver, .lyingAgent, .twoReceivers, .rottenJournal, .diskErrors,
             .syncErrors, .shortWrites, .fullDisks, .rewrites,
         ]
-        guard self.knows(.exactLoss), self.remembersFiles, self.troubles.isDisjoint(with: hiding) else { return nil }
+        // A remount kills the agent.
+        guard self.knows(.exactLoss), self.remembersFiles, self.troubles.isDisjoint(with: hiding),
+            self.fileTroubles.isDisjoint(with: [.deviceNumbers, .bareRemounts])
+        else { return nil }
         let told = self.agent.tally.lostByteCount
         if told > self.lossByteCountMax {
             return "\(told) bytes are told to be lost, and at most \(self.lossByteCountMax) are"
         }
         // What the agent has seen of a file for which it has no descriptor counts once it is read.
-        let blind: Set<FileTrouble> = [.fewDescriptors, .deviceNumbers, .bareRemounts, .retractions, .regrowths]
+        let blind: Set<FileTrouble> = [.fewDescriptors, .retractions, .regrowths]
         guard self.openFileCountMax == 512, self.fileTroubles.isDisjoint(with: blind),
             self.troubles.isDisjoint(with: [.missedHints, .noHints])
         else { return nil }

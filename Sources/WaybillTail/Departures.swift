@@ -13,7 +13,15 @@ struct Departures {
         let name: PathKey
         let since: MonotonicTime
         /// Files that were found at the name since, in this order, and have the content as far as was seen.
-        var candidates: [StreamKey] = []
+        var candidates: [Candidate] = []
+        /// The end of the longest one that is gone.
+        var goneEnd: BatchEnds.End?
+    }
+
+    struct Candidate {
+        let file: StreamKey
+        /// Shows whether another file has all that was seen of it.
+        var end: BatchEnds.End
     }
 
     private var departures: [StreamKey: Departure] = [:]
@@ -39,28 +47,60 @@ struct Departures {
     func departed(from name: String) -> StreamKey? { self.byName[PathKey(name)] }
 
     /// Makes a file wait until it is known whether it continues a departed one.
-    mutating func wait(_ candidate: StreamKey, for file: StreamKey) {
-        guard self.predecessors[candidate] == nil, self.departures[file] != nil else { return }
+    ///
+    /// - Parameter end: the end of what was seen of it.
+    mutating func wait(_ candidate: StreamKey, for file: StreamKey, end: BatchEnds.End) {
+        guard var departure = self.departures[file], self.predecessors[candidate] ?? file == file else { return }
         self.predecessors[candidate] = file
-        self.departures[file]?.candidates.append(candidate)
+        if let index = departure.candidates.firstIndex(where: { $0.file == candidate }) {
+            departure.candidates[index].end = end
+        } else {
+            departure.candidates.append(Candidate(file: candidate, end: end))
+        }
+        self.departures[file] = departure
     }
+
+    /// The files that wait for a departed one.
+    func candidates(of file: StreamKey) -> [StreamKey] { self.departures[file]?.candidates.map(\.file) ?? [] }
 
     /// The departed file that a candidate waits for.
     func former(of candidate: StreamKey) -> StreamKey? { self.predecessors[candidate] }
+
+    /// The end of what was seen of a candidate.
+    func end(of candidate: StreamKey) -> BatchEnds.End? {
+        self.predecessors[candidate].flatMap { self.departures[$0] }?.candidates.first { $0.file == candidate }?.end
+    }
+
+    /// Notes that a candidate is gone, or has another content.
+    ///
+    /// - Returns: whether it was one.
+    @discardableResult
+    mutating func leave(_ candidate: StreamKey) -> Bool {
+        guard let file = self.predecessors.removeValue(forKey: candidate), var departure = self.departures[file],
+            let index = departure.candidates.firstIndex(where: { $0.file == candidate })
+        else { return false }
+        departure.noteGone(departure.candidates.remove(at: index).end)
+        self.departures[file] = departure
+        return true
+    }
+
+    /// Goes on with a departure of a file that has departed again, for these candidates.
+    mutating func resume(_ departure: Departure, of file: StreamKey, with candidates: ArraySlice<Candidate>) {
+        for candidate in candidates { self.wait(candidate.file, for: file, end: candidate.end) }
+        if let end = departure.goneEnd { self.departures[file]?.noteGone(end) }
+    }
 
     /// The departed files whose time is over, in a fixed order.
     func due(_ now: MonotonicTime) -> [StreamKey] {
         self.departures.filter { now - $0.value.since >= Self.patience }.keys.sorted { $0.rawValue < $1.rawValue }
     }
 
-    /// Ends a departure.
-    ///
-    /// - Returns: the candidates, which wait no more.
-    mutating func settle(_ file: StreamKey) -> [StreamKey] {
-        guard let departure = self.departures.removeValue(forKey: file) else { return [] }
+    /// Ends a departure, whose candidates wait no more.
+    mutating func settle(_ file: StreamKey) -> Departure? {
+        guard let departure = self.departures.removeValue(forKey: file) else { return nil }
         if self.byName[departure.name] == file { self.byName[departure.name] = nil }
-        for candidate in departure.candidates { self.predecessors[candidate] = nil }
-        return departure.candidates
+        for candidate in departure.candidates { self.predecessors[candidate.file] = nil }
+        return departure
     }
 
     /// Forgets a file that waits, or that departed.
@@ -68,8 +108,14 @@ struct Departures {
     /// - Returns: the candidates, which wait no more.
     mutating func forget(_ file: StreamKey) -> [StreamKey] {
         if let predecessor = self.predecessors.removeValue(forKey: file) {
-            self.departures[predecessor]?.candidates.removeAll { $0 == file }
+            self.departures[predecessor]?.candidates.removeAll { $0.file == file }
         }
-        return self.settle(file)
+        return self.settle(file)?.candidates.map(\.file) ?? []
+    }
+}
+
+extension Departures.Departure {
+    fileprivate mutating func noteGone(_ end: BatchEnds.End) {
+        if end.offset > self.goneEnd?.offset ?? 0 { self.goneEnd = end }
     }
 }

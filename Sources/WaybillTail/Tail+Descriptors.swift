@@ -106,10 +106,13 @@ extension Tail {
                 self.table[key].isDescriptorSpare ? self.table[key].lastUse : nil
             }
             guard let victim else { return false }
-            if self.table[victim].reach == .descriptor {
-                self.vanished(victim)
-            } else {
+            switch self.table[victim].reach {
+            case .descriptor where self.successions.departures.contains(victim):
                 self.closeDescriptor(victim)
+                self.table[victim].reach = .path
+                self.table[victim].isUndecided = true
+            case .descriptor: self.vanished(victim)
+            case .path, .replaced, .gone: self.closeDescriptor(victim)
             }
         }
         return true

@@ -54,7 +54,7 @@ extension Tail {
                 guard self.isAnother(key, at: path, in: source) else {
                     return self.observeKnown(key, path, status, now)
                 }
-                self.vanished(key)
+                self.leaveInode(key)
             }
         }
         switch self.sources[source].kind {
@@ -75,14 +75,17 @@ extension Tail {
         return name.id != id && name.original.id == id
     }
 
-    /// Whether an inode is found at a path that its file cannot have: a segment keeps its name and stays in its spool.
+    /// Whether an inode is found at a path that its file cannot have: a segment keeps its name and stays in its spool,
+    /// and a renamed log has its birth or its content.
     ///
     /// The file that had the inode is then gone. An open file keeps its inode wherever it is moved.
-    private func isAnother(_ key: StreamKey, at path: String, in source: Int) -> Bool {
+    private mutating func isAnother(_ key: StreamKey, at path: String, in source: Int) -> Bool {
         let file = self.table[key]
         guard file.descriptor == nil else { return false }
         switch (self.sources[source].kind, file.origin) {
-        case (.files, .foreign): return false
+        case (.files, .foreign):
+            return !file.place.leads(to: path) && !self.leads(file.path, to: file.identity)
+                && !self.isSame(file, self.rememberedFleet.numbers[key], at: path, in: source)
         case (.spool, .segment(let id)):
             let name = Path.name(of: path)
             guard SegmentName(parsing: name) != nil, name != id + SegmentName.suffix else { return false }
@@ -228,7 +231,7 @@ extension Tail {
         var lost: [StreamKey] = []
         for key in self.table.keys where self.table[key].scanSeen != self.scanCount {
             switch self.table[key].reach {
-            case .gone: break
+            case .replaced, .gone: break
             case .path: if self.checkPath(key, now) == .lost { lost.append(key) }
             case .descriptor: self.checkDescriptor(key)
             }

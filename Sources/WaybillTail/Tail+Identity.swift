@@ -114,6 +114,9 @@ extension Tail {
             guard try self.isSuitable(key, descriptor, head) else { return }
             fingerprint = self.fingerprint(ofWhole: head, state)
             self.noteReplaced(by: key)
+            if let end = self.successions.departures.end(of: key), try !self.holds(descriptor, end) {
+                self.successions.departures.leave(key)
+            }
             if let fingerprint, try self.awaitsFormer(key, descriptor, fingerprint) { return }
             outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
         } catch {
@@ -354,6 +357,7 @@ extension Tail {
     /// Handles a file that is gone, including its unread bytes.
     mutating func vanished(_ key: StreamKey) {
         if case .sealed = self.table[key].phase { return self.forget(key) }
+        if self.successions.departures.leave(key) { return self.forget(key) }
         self.table[key].ending = .unseen
         if !self.table[key].isSegment, self.table[key].isIdentified {
             self.table[key].byteCount = self.table[key].provenByteCount
@@ -427,14 +431,7 @@ extension Tail {
     /// Handles an inode that another file has now.
     mutating func replaced(_ key: StreamKey, by status: FileStatus) {
         let file = self.table[key]
-        self.closeDescriptor(key)
-        if self.depart(key, from: file.path) {
-            self.table.removeIdentity(of: key)
-            self.table.removePath(of: key)
-            self.table[key].isUndecided = true
-        } else {
-            self.vanished(key)
-        }
+        self.leaveInode(key)
         var successor = TailedFile(source: file.source, origin: .foreign, path: file.path, status: status)
         successor.birth = status.birth
         successor.scanSeen = file.scanSeen

@@ -124,7 +124,7 @@ extension Tail {
         for key in keys where self.table.contains(key) && self.table[key].scanSeen != self.scanCount {
             let file = self.table[key]
             switch file.reach {
-            case .gone: break
+            case .replaced, .gone: break
             case .path:
                 if self.source(of: file.path) == file.source {
                     self.observe(file.path, source: file.source, now)

@@ -279,7 +279,7 @@ extension Tail {
                 if let descriptor = file.descriptor {
                     self.observeLength(stream, try self.files.status(descriptor))
                 }
-            case .gone: break
+            case .replaced, .gone: break
             }
         } catch {
             self.notices.complain(file.path, .unreadable(path: file.path, error))

@@ -24,7 +24,9 @@ struct FolderListing {
 /// following links, is regular, and belongs to the folder's owner.
 extension Tail {
     /// Searches for a file in the folder of its old path, in the one where it really was, and in their subfolders.
-    mutating func findRenamed(_ file: TailedFile, _ number: ContentNumber?, _ search: inout FileSearch) -> String? {
+    mutating func findRenamed(
+        _ file: TailedFile, _ number: ContentNumber?, _ search: inout FileSearch
+    ) -> String? {
         let folders = self.searchedFolders(of: file)
         for folder in folders {
             guard let path = self.listing(of: folder, file, &search).files[file.identity] else { continue }
@@ -38,12 +40,43 @@ extension Tail {
         return nil
     }
 
-    private func isTaken(
+    private mutating func isTaken(
         _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String
     ) -> Bool {
         // The inode of an open file is its own.
-        self.source(of: path) == file.source || file.descriptor != nil
-            || self.isProven(file, number, at: path, below: folder)
+        if file.descriptor != nil { return true }
+        return self.source(of: path) == file.source
+            ? self.isSame(file, number, at: path, in: file.source)
+            : self.isProven(file, number, at: path, below: folder)
+    }
+
+    /// Whether the inode of a file that is not open is still its own at another path: it has the file's birth or, where
+    /// that is unknown, its content; assumed where it cannot be read now.
+    mutating func isSame(_ file: TailedFile, _ number: ContentNumber?, at path: String, in source: Int) -> Bool {
+        var there = file
+        there.source = source
+        do throws(FileSystemError) {
+            guard let descriptor = try self.openUntrusted(path, there) else { return true }
+            defer { self.files.close(descriptor) }
+            let status = try self.files.status(descriptor)
+            guard status.identity == file.identity else { return false }
+            guard file.birth == 0 || status.birth == 0 else { return file.birth == status.birth }
+            return try self.hasContent(of: file, number, descriptor)
+        } catch  where error.code == .tooManyFiles {
+            return self.lowerOpenFileCount() ? self.isSame(file, number, at: path, in: source) : true
+        } catch {
+            return true
+        }
+    }
+
+    /// Whether a file begins as another one, and has all that was shipped of it.
+    private func hasContent(
+        of file: TailedFile, _ number: ContentNumber?, _ descriptor: FileID
+    ) throws(FileSystemError) -> Bool {
+        // A file without an id has no proof; it is read from its start.
+        guard let head = file.fingerprint else { return true }
+        guard try self.fingerprint(of: descriptor, at: 0, byteCount: head.byteCount) == head else { return false }
+        return try self.agreement(of: descriptor, with: file, number) == .whole
     }
 
     /// Whether an open file has no name any more.
@@ -139,10 +172,7 @@ extension Tail {
                 FileRefusal.isOwn(status, try self.files.status(folder)),
                 file.birth == 0 || status.birth == 0 || file.birth == status.birth
             else { return false }
-            // A file without an id has no proof; it is read from its start.
-            guard let head = file.fingerprint else { return true }
-            guard try self.fingerprint(of: descriptor, at: 0, byteCount: head.byteCount) == head else { return false }
-            return try self.agreement(of: descriptor, with: file, number) == .whole
+            return try self.hasContent(of: file, number, descriptor)
         } catch {
             return false
         }

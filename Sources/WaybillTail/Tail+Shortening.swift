@@ -12,9 +12,8 @@ internal import WaybillSystem
 extension Tail {
     /// Handles a length below what was read of a foreign file.
     mutating func shorter(_ key: StreamKey, byteCount: Int, modified: Int64) {
-        guard byteCount >= self.table[key].fingerprint?.byteCount ?? .max, self.mayGrowBack(key) else {
-            return self.truncated(key)
-        }
+        guard let mayGrowBack = self.mayGrowBack(key, byteCount) else { return }
+        guard mayGrowBack else { return self.truncated(key) }
         self.table[key].byteCount = byteCount
         self.table[key].modified = modified
         self.table[key].isUndecided = true
@@ -22,14 +21,21 @@ extension Tail {
         self.looks.fresh.note(key, self.looks.time.monotonic)
     }
 
-    /// Whether a file begins as its content does; assumed where it cannot be read now.
-    private mutating func mayGrowBack(_ key: StreamKey) -> Bool {
-        guard case .opened(let descriptor) = self.open(key) else { return true }
-        do throws(FileSystemError) {
-            return try self.hasHead(key, descriptor)
-        } catch {
-            self.readFailed(key, error)
-            return true
+    /// Whether a file begins as its content does; assumed where it cannot be read now, and `nil` where another file has
+    /// its inode.
+    private mutating func mayGrowBack(_ key: StreamKey, _ byteCount: Int) -> Bool? {
+        let hasHeadLength = byteCount >= self.table[key].fingerprint?.byteCount ?? .max
+        switch self.open(key) {
+        case .replaced: return nil
+        case .lost, .failed: return hasHeadLength
+        case .opened(let descriptor):
+            do throws(FileSystemError) {
+                guard hasHeadLength else { return false }
+                return try self.hasHead(key, descriptor)
+            } catch {
+                self.readFailed(key, error)
+                return hasHeadLength
+            }
         }
     }
 

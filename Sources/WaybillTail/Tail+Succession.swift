@@ -91,9 +91,26 @@ extension Tail {
         self.former.take(entry)
         let key = self.table.insert(file)
         self.successions.foundMissing.insert(key)
-        if self.table.key(of: file.identity) == nil { self.table.indexIdentity(of: key) }
+        if self.table.key(of: file.identity) == nil {
+            self.table.indexIdentity(of: key)
+        } else {
+            self.table[key].reach = .replaced
+        }
         self.restoreInFleet(key, entry)
         self.depart(key, from: entry.path)
+    }
+
+    /// Lets go of a file whose inode another one has: its content may go on in a file of its name.
+    mutating func leaveInode(_ key: StreamKey) {
+        guard self.depart(key, from: self.table[key].path) else { return self.vanished(key) }
+        // Without births, the other file would have its ids.
+        if self.table[key].birth == 0 { self.takeStem(of: key) }
+        self.closeDescriptor(key)
+        self.table.removeIdentity(of: key)
+        self.table.removePath(of: key)
+        self.table[key].reach = .replaced
+        self.table[key].isUndecided = true
+        self.successions.short.forget(key)
     }
 
     /// Waits for a file that may be on its way to another name, or be continued by another file.
@@ -128,7 +145,9 @@ extension Tail {
             self.table[former].fingerprint == head,
             try self.agreement(of: descriptor, with: former) != .differs
         else { return false }
-        self.successions.departures.wait(key, for: former)
+        let byteCount = self.table[key].byteCount
+        let end = BatchEnds.End(offset: byteCount, tail: try self.lastBytes(descriptor, below: byteCount))
+        self.successions.departures.wait(key, for: former, end: end)
         return true
     }
 
@@ -202,26 +221,52 @@ extension Tail {
     }
 
     private mutating func settleDeparture(_ key: StreamKey, _ now: TailTime) {
-        guard self.table.contains(key), self.mayBeContinued(self.table[key]), !self.isAtPath(key, now) else {
-            if self.table.contains(key) { self.decided(key) }
-            return self.release(self.successions.departures.settle(key))
-        }
-        guard self.table.contains(key) else { return }
-        let name = self.table[key].path
-        var candidates = self.successions.departures.settle(key)
-        while !candidates.isEmpty {
-            let candidate = candidates.removeFirst()
+        let isNowhere = self.mayBeContinued(self.table[key]) && !self.isAtPath(key, now)
+        if isNowhere { self.lookAtName(of: key, now) }
+        guard self.table.contains(key), let departure = self.successions.departures.settle(key) else { return }
+        let file = self.table[key]
+        var candidates = departure.candidates[...]
+        while isNowhere, let candidate = candidates.popFirst()?.file {
             guard self.table.contains(candidate), self.continueContent(of: key, in: candidate) else {
                 self.release([candidate])
                 continue
             }
             // One that has lost the name meanwhile is followed by the next one.
-            guard self.table[key].reach != .path, self.depart(key, from: name) else { break }
-            for next in candidates { self.successions.departures.wait(next, for: key) }
-            return
+            guard self.table[key].reach != .path, self.depart(key, from: file.path) else { break }
+            return self.successions.departures.resume(departure, of: key, with: candidates)
         }
-        self.release(candidates)
-        if self.table[key].isUndecided, !self.successions.short.contains(key) { self.gone(key) }
+        self.tellGone(departure, of: file, in: [key] + departure.candidates.map(\.file))
+        self.release(candidates.map(\.file))
+        guard self.table.contains(key) else { return }
+        if !isNowhere, file.reach != .replaced {
+            self.decided(key)
+        } else if self.table[key].isUndecided, !self.successions.short.contains(key) {
+            self.gone(key)
+        }
+    }
+
+    /// Looks at which file has the name of one that is nowhere, and at those that had it since.
+    private mutating func lookAtName(of key: StreamKey, _ now: TailTime) {
+        let (path, source) = (self.table[key].path, self.table[key].source)
+        if self.source(of: path) == source { self.observe(path, source: source, now) }
+        var lost = self.successions.departures.candidates(of: key)
+        self.settleLost(&lost, now)
+    }
+
+    /// Tells what was seen of a file that was to continue another one and is gone, unless one of these files has it.
+    private mutating func tellGone(_ departure: Departures.Departure, of file: TailedFile, in keys: [StreamKey]) {
+        let offset = file.provenByteCount
+        guard let end = departure.goneEnd, end.offset > offset else { return }
+        for key in keys where self.table.contains(key) {
+            guard case .opened(let descriptor) = self.open(key) else { continue }
+            do throws(FileSystemError) {
+                if try self.holds(descriptor, end) { return }
+            } catch {
+                self.readFailed(key, error)
+            }
+        }
+        let byteCount = end.offset - offset
+        self.notices.lost(.vanished(nil, path: file.path, offset: offset, lostByteCount: byteCount), byteCount)
     }
 
     /// Whether a file is at its path, or at another one by now.
@@ -242,12 +287,13 @@ extension Tail {
     /// Ends a file that is nowhere, and that nobody continues.
     private mutating func gone(_ key: StreamKey) {
         self.table[key].isUndecided = false
-        guard self.table[key].reach == .path else { return self.enqueue(key) }
-        if self.isDirectoryPresent(self.table[key]) {
+        switch self.table[key].reach {
+        case .descriptor, .gone: self.enqueue(key)
+        case .path where !self.isDirectoryPresent(self.table[key]):
+            if self.table.key(at: self.table[key].path) == nil { self.table.indexPath(of: key) }
+        case .path, .replaced:
             if self.successions.foundMissing.contains(key) { self.noteUnseenEnd(of: self.table[key]) }
             self.vanished(key)
-        } else if self.table.key(at: self.table[key].path) == nil {
-            self.table.indexPath(of: key)
         }
     }
 
@@ -294,6 +340,7 @@ extension Tail {
         if file.reach != .path { self.table.removePath(of: key) }
         self.table.indexIdentity(of: key)
         self.table[key].descriptor = descriptor
+        self.cutUnread(key, to: file.byteCount)
         self.table[key].provenByteCount = file.byteCount
         self.successions.short.forget(key)
         self.successions.foundMissing.remove(key)

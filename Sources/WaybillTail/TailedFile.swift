@@ -33,6 +33,9 @@ struct TailedFile {
         case path
         /// Only by the open descriptor: the file was unlinked or moved away. Next: `.path`, `.gone`.
         case descriptor
+        /// Not at all: another file has its inode. Its content may go on in a file of its name. Next: `.path`,
+        /// `.descriptor`, `.gone`.
+        case replaced
         /// Not at all: the file was deleted, truncated or replaced. Terminal.
         case gone
     }
@@ -399,7 +402,7 @@ struct TailedFile {
     /// Whether its descriptor may be closed: the path still leads to the file, or its bytes are not needed again.
     var isDescriptorSpare: Bool {
         switch self.reach {
-        case .path, .gone: true
+        case .path, .replaced, .gone: true
         case .descriptor: self.isIdentified && self.cursor >= self.byteCount && self.acked >= self.byteCount
         }
     }

@@ -36,17 +36,41 @@ struct ContentMemoryTests {
         departures.note(old, from: "/b", Self.time(11))
         #expect(departures.departed(from: "/a") == old)
         #expect(departures.departed(from: "/b") == nil)
-        departures.wait(new, for: old)
-        departures.wait(next, for: old)
-        departures.wait(new, for: old)
+        departures.wait(new, for: old, end: BatchEnds.End(offset: 10, hash: 1))
+        departures.wait(next, for: old, end: BatchEnds.End(offset: 30, hash: 2))
+        departures.wait(new, for: old, end: BatchEnds.End(offset: 20, hash: 3))
+        #expect(departures.candidates(of: old) == [new, next])
         #expect(departures.former(of: new) == old)
         #expect(departures.due(Self.time(11)).isEmpty)
         #expect(departures.due(Self.time(12)) == [old])
         #expect(departures.forget(next).isEmpty)
-        #expect(departures.settle(old) == [new])
+        let departure = departures.settle(old)
+        #expect(departure?.candidates.map(\.file) == [new])
+        #expect(departure?.candidates.map(\.end) == [BatchEnds.End(offset: 20, hash: 3)])
+        #expect(departure?.goneEnd == nil)
         #expect(departures.former(of: new) == nil)
         #expect(departures.isEmpty)
         #expect(departures.departed(from: "/a") == nil)
+    }
+
+    @Test
+    func `the longest candidate that is gone is remembered until its departure ends`() throws {
+        var departures = Departures()
+        let keys = (0..<4).map { StreamKey(slot: $0, generation: 0) }
+        departures.note(keys[0], from: "/a", Self.time(10))
+        for (key, offset) in zip(keys[1...], [10, 30, 20]) {
+            departures.wait(key, for: keys[0], end: BatchEnds.End(offset: offset, hash: 1))
+        }
+        let haveLeft = keys[..<3].map { departures.leave($0) }
+        #expect(haveLeft == [false, true, true])
+        let settled = departures.settle(keys[0])
+        let departure = try #require(settled)
+        #expect(departure.goneEnd?.offset == 30)
+        departures.note(keys[0], from: "/a", Self.time(12))
+        departures.resume(departure, of: keys[0], with: departure.candidates[...])
+        #expect(departures.candidates(of: keys[0]) == [keys[3]])
+        let again = departures.settle(keys[0])
+        #expect(again?.goneEnd?.offset == 30)
     }
 
     @Test
