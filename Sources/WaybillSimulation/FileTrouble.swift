@@ -46,7 +46,9 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
     package static let ofFleet = Set(Self.allCases).subtracting([.exactLoss, .linkedSpools])
 
     /// Those with which agents of a fleet keep every promise; a life with bare remounts is not the same each time.
-    package static let keptInFleets = Self.kept.intersection(Self.ofFleet).subtracting([.bareRemounts])
+    package static let keptInFleets = Self.kept.intersection(Self.ofFleet).subtracting([
+        .bareRemounts, .missingBirths, .regrowths, .dips, .holes, .retractions,
+    ])
 }
 
 extension FileTrouble {

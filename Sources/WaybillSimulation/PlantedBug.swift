@@ -175,7 +175,9 @@ package enum PlantedBug: String, CaseIterable, Hashable, Sendable {
     ]
 
     /// Those of files that lives of fleets meet, too.
-    package static let ofFilesInFleets: [PlantedBug] = [.ignoreFewDescriptors, .shorterIsAnother, .trustHoles]
+    package static let ofFilesInFleets = [PlantedBug.ignoreFewDescriptors, .shorterIsAnother, .trustHoles].filter {
+        Self.ofFiles[$0].map { FileTrouble.keptInFleets.contains($0) } ?? false
+    }
 
     /// Those of retention.
     package static let ofRetention: [PlantedBug] = [.deleteUndelivered, .freeUnarchived]
