@@ -45,9 +45,9 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
     /// Those that lives of fleets may have: what of a file is lost is known there only once its receivers are.
     package static let ofFleet = Set(Self.allCases).subtracting([.exactLoss, .linkedSpools])
 
-    /// Those with which agents of a fleet keep every promise; a life with bare remounts is not the same each time.
+    /// Those with which agents of a fleet keep every promise; with other device numbers a life is not the same each time.
     package static let keptInFleets = Self.kept.intersection(Self.ofFleet).subtracting([
-        .bareRemounts, .missingBirths, .regrowths, .dips, .holes, .retractions,
+        .deviceNumbers, .bareRemounts, .missingBirths, .regrowths, .dips, .holes, .retractions,
     ])
 }
 
