@@ -38,8 +38,8 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
 
     /// Those with which agents keep every promise.
     package static let kept: Set<FileTrouble> = [
-        .deviceNumbers, .missingBirths, .bareRemounts, .fewDescriptors, .links, .copies, .copyTruncates, .dips,
-        .retractions, .regrowths, .holes, .linkedSpools,
+        .deviceNumbers, .missingBirths, .bareRemounts, .fewDescriptors, .links, .mirrors, .copies,
+        .copyTruncates, .dips, .retractions, .regrowths,
     ]
 
     /// Those that lives of fleets may have: what of a file is lost is known there only once its receivers are.
@@ -47,7 +47,7 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
 
     /// Those with which agents of a fleet keep every promise; with other device numbers a life is not the same each time.
     package static let keptInFleets = Self.kept.intersection(Self.ofFleet).subtracting([
-        .deviceNumbers, .bareRemounts, .missingBirths, .regrowths, .dips, .holes, .retractions,
+        .mirrors, .deviceNumbers, .bareRemounts, .missingBirths, .regrowths, .dips, .retractions,
     ])
 }
 
