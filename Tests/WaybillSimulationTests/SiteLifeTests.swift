@@ -35,7 +35,7 @@ import WaybillSimulation
     /// Lives that show the bugs which only one life in thousands meets, as `Tools/simulate --bug` found them.
     private static let rareSeeds: [PlantedBug: UInt64] = [
         .ignoreAnswerEnds: 1637, .compareEndsAlone: 1637, .compareLastStartAlone: 10292,
-        .takeSkipsForBytes: 12_856, .reuseStems: 3129,
+        .takeSkipsForBytes: 12_856,
     ]
 
     /// Those that lives of their own catch (``StorageLifeTests``, ``RetentionLifeTests``, ``FleetLifeTests``).
@@ -43,7 +43,9 @@ import WaybillSimulation
 
     /// Those of files are caught where agents without them keep the promise.
     private static func isMet(_ bug: PlantedBug) -> Bool {
-        PlantedBug.ofFiles[bug].map { FileTrouble.kept.contains($0) } ?? true
+        // In lives, the receiver's proof raises the number of a content that gets another one's stem; TailSuccessionTests
+        // have the stem itself.
+        bug != .reuseStems && PlantedBug.ofFiles[bug].map { FileTrouble.kept.contains($0) } ?? true
     }
 
     @Test(arguments: PlantedBug.allCases.filter { !Self.ofOthers.contains($0) && Self.isMet($0) })
