@@ -114,6 +114,7 @@ extension Tail {
             guard try self.isSuitable(key, descriptor, head) else { return }
             fingerprint = self.fingerprint(ofWhole: head, state)
             self.noteReplaced(by: key)
+            self.noteRenumbered(key)
             if let end = self.successions.departures.end(of: key), try !self.holds(descriptor, end) {
                 self.successions.departures.leave(key)
             }

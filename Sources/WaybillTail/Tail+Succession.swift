@@ -83,6 +83,20 @@ extension Tail {
         }
     }
 
+    /// Gives back the entry of a file that seemed to have left its name, and that has another device number now: it is
+    /// the one that was opened.
+    mutating func noteRenumbered(_ key: StreamKey) {
+        let file = self.table[key]
+        guard file.birth != 0, !self.successions.foundMissing.isEmpty else { return }
+        for missing in self.successions.foundMissing.sorted(by: { $0.rawValue < $1.rawValue }) {
+            let other = self.table[missing]
+            guard missing != key, other.identity.inode == file.identity.inode, other.birth == file.birth,
+                other.identity.device != file.identity.device
+            else { continue }
+            self.setAside(missing, source: self.sources[other.source].name)
+        }
+    }
+
     private mutating func restoreDeparted(_ entry: RegistryEntry, source: Int) {
         guard self.source(named: entry.source) == source, !self.former.isFrozen(entry) else { return }
         var file = TailedFile(entry, source: source, origin: .foreign, for: self.receivers.current)

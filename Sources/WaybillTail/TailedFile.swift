@@ -73,7 +73,7 @@ struct TailedFile {
     /// The offset of the next byte to return.
     var cursor = 0
     private var ackedByteCount = 0
-    private var parts: TailedFileParts?
+    private var box: TailedFileParts.Box?
     // Small members fill the room behind those whose size is no multiple of eight.
     /// The head's fingerprint; `nil` if the file is not identified, and always for segments.
     var fingerprint: Fingerprint?
@@ -113,7 +113,7 @@ struct TailedFile {
         self.byteCount = status.byteCount
         self.modified = status.modified
         self.isSegment = origin != .foreign
-        if case .segment(let id) = origin { self.own.segmentID = id }
+        if case .segment(let id) = origin { self.own.value.segmentID = id }
     }
 
     /// Index of the source in the configuration.
@@ -126,7 +126,7 @@ struct TailedFile {
     var path: String { self.place.path }
 
     var origin: Origin {
-        guard self.isSegment, let id = self.parts?.segmentID else { return .foreign }
+        guard self.isSegment, let id = self.box?.value.segmentID else { return .foreign }
         return .segment(id: id)
     }
 
@@ -144,7 +144,7 @@ struct TailedFile {
             // From now on, the bytes before the old position are known by its offset.
             if self.mark != nil { _ = self.own }
             self.ackedByteCount = newValue
-            if self.parts != nil { self.rest() }
+            if self.box != nil { self.rest() }
         }
     }
 
@@ -152,50 +152,46 @@ struct TailedFile {
 
     /// What the streams' ids begin with.
     var stem: FileStem {
-        get { self.parts?.stem ?? FileStem(self.identity, birth: self.birth) }
-        set { if newValue != self.stem { self.own.stem = newValue } }
+        get { self.box?.value.stem ?? FileStem(self.identity, birth: self.birth) }
+        set { if newValue != self.stem { self.own.value.stem = newValue } }
     }
 
     /// Whether the ids are those of another file, which had the content before.
-    var hasFormerStem: Bool { self.parts?.stem != nil }
+    var hasFormerStem: Bool { self.box?.value.stem != nil }
 
     /// The last batch ends of the content.
     var ends: BatchEnds {
-        get { self.parts?.ends ?? BatchEnds() }
-        set { if newValue != self.ends { self.own.ends = newValue } }
+        get { self.box?.value.ends ?? BatchEnds() }
+        set { if newValue != self.ends { self.own.value.ends = newValue } }
     }
 
     /// The length at which the file was last seen to have this content.
     var provenByteCount: Int {
-        get { max(self.parts?.provenByteCount ?? 0, self.shippedByteCount) }
-        set { if newValue != self.provenByteCount { self.own.provenByteCount = newValue } }
+        get { max(self.box?.value.provenByteCount ?? 0, self.shippedByteCount) }
+        set { if newValue != self.provenByteCount { self.own.value.provenByteCount = newValue } }
     }
 
     /// Up to where the content was shipped, in whichever stream: a file that is shorter, or that has other bytes there,
     /// has another content.
-    var shippedByteCount: Int {
-        guard let parts else { return max(self.cursor, self.acked) }
-        return max(
-            self.cursor, self.acked, parts.heldBelow, parts.walk?.best?.offset ?? 0, parts.earlier?.byteCount ?? 0)
-    }
+    var shippedByteCount: Int { max(self.cursor, self.acked, self.box?.value.shippedByteCount ?? 0) }
 
     /// How many of the first bytes the present receiver holds, in whichever stream.
     func heldByteCount(at receiver: Int?) -> Int {
-        guard let receiver, let parts else { return self.acked }
-        let earlier = parts.earlier.flatMap { $0.receiver == receiver ? $0.byteCount : nil } ?? 0
-        return max(self.acked, parts.heldBelow, parts.walk?.best?.offset ?? 0, earlier)
+        guard let receiver, let box else { return self.acked }
+        let earlier = box.value.earlier.flatMap { $0.receiver == receiver ? $0.byteCount : nil } ?? 0
+        return max(self.acked, box.value.heldBelow, box.value.walk?.best?.offset ?? 0, earlier)
     }
 
     /// The first bytes that a receiver holds in the stream of the content before.
     var earlier: EarlierBytes? {
-        get { self.parts?.earlier }
-        set { if newValue != self.earlier { self.own.earlier = newValue } }
+        get { self.box?.value.earlier }
+        set { if newValue != self.earlier { self.own.value.earlier = newValue } }
     }
 
     /// Where the file is, if links lead there from ``place``.
     var real: FilePlace? {
-        get { self.parts?.real }
-        set { if newValue != self.real { self.own.real = newValue } }
+        get { self.box?.value.real }
+        set { if newValue != self.real { self.own.value.real = newValue } }
     }
 
     /// Makes another file the one that has the content.
@@ -203,7 +199,7 @@ struct TailedFile {
         let stem = self.stem
         self.identity = other.identity
         self.birth = other.birth
-        self.own.stem = stem == FileStem(other.identity, birth: other.birth) ? nil : stem
+        self.own.value.stem = stem == FileStem(other.identity, birth: other.birth) ? nil : stem
         self.place = other.place
         self.real = other.real
         self.byteCount = other.byteCount
@@ -221,44 +217,44 @@ struct TailedFile {
 
     /// The number of earlier contents of the file with the same head, as far as this agent saw them.
     var incarnation: Int {
-        get { self.parts?.incarnation ?? 0 }
-        set { if newValue != self.incarnation { self.own.incarnation = newValue } }
+        get { self.box?.value.incarnation ?? 0 }
+        set { if newValue != self.incarnation { self.own.value.incarnation = newValue } }
     }
 
     /// The number in the id under which the present receiver knows the content.
     var streamIncarnation: Int {
-        get { self.parts?.streamIncarnation ?? 0 }
-        set { if newValue != self.streamIncarnation { self.own.streamIncarnation = newValue } }
+        get { self.box?.value.streamIncarnation ?? 0 }
+        set { if newValue != self.streamIncarnation { self.own.value.streamIncarnation = newValue } }
     }
 
     /// The search for ``streamIncarnation``; `nil` when it is not going on.
     var walk: IncarnationWalk? {
-        get { self.parts?.walk }
-        set { if newValue != self.walk { self.own.walk = newValue } }
+        get { self.box?.value.walk }
+        set { if newValue != self.walk { self.own.value.walk = newValue } }
     }
 
     /// The number of incarnations that were asked for on this connection.
     var walkCount: Int {
-        get { self.parts?.walkCount ?? 0 }
-        set { if newValue != self.walkCount { self.own.walkCount = newValue } }
+        get { self.box?.value.walkCount ?? 0 }
+        set { if newValue != self.walkCount { self.own.value.walkCount = newValue } }
     }
 
     /// How many of the first bytes the receiver holds in a sealed stream: this stream begins with a skip of them.
     var heldBelow: Int {
-        get { self.parts?.heldBelow ?? 0 }
-        set { if newValue != self.heldBelow { self.own.heldBelow = newValue } }
+        get { self.box?.value.heldBelow ?? 0 }
+        set { if newValue != self.heldBelow { self.own.value.heldBelow = newValue } }
     }
 
     /// What receivers other than the present one hold.
     var others: [HeldOffset] {
-        get { self.parts?.others ?? [] }
-        set { if newValue != self.others { self.own.others = newValue } }
+        get { self.box?.value.others ?? [] }
+        set { if newValue != self.others { self.own.value.others = newValue } }
     }
 
     /// Which receivers disagree with this segment's bytes.
     var disputes: [SegmentDispute] {
-        get { self.parts?.disputes ?? [] }
-        set { if newValue != self.disputes { self.own.disputes = newValue } }
+        get { self.box?.value.disputes ?? [] }
+        set { if newValue != self.disputes { self.own.value.disputes = newValue } }
     }
 
     /// What the present receiver holds; `nil` while that is not known, or while it holds part of it in another stream.
@@ -282,30 +278,30 @@ struct TailedFile {
     }
 
     var pastHeads: [PastHead] {
-        get { self.parts?.pastHeads ?? [] }
-        set { if newValue != self.pastHeads { self.own.pastHeads = newValue } }
+        get { self.box?.value.pastHeads ?? [] }
+        set { if newValue != self.pastHeads { self.own.value.pastHeads = newValue } }
     }
 
     /// The offset up to which there is no line end after `cursor`.
     var examined: Int {
-        get { self.parts?.examined ?? 0 }
-        set { if newValue != self.examined { self.own.examined = newValue } }
+        get { self.box?.value.examined ?? 0 }
+        set { if newValue != self.examined { self.own.value.examined = newValue } }
     }
 
     var overlong: OverlongLine? {
-        get { self.parts?.overlong }
-        set { if newValue != self.overlong { self.own.overlong = newValue } }
+        get { self.box?.value.overlong }
+        set { if newValue != self.overlong { self.own.value.overlong = newValue } }
     }
 
     var hole: PendingHole? {
-        get { self.parts?.hole }
-        set { if newValue != self.hole { self.own.hole = newValue } }
+        get { self.box?.value.hole }
+        set { if newValue != self.hole { self.own.value.hole = newValue } }
     }
 
     var descriptor: FileID? {
-        get { self.parts?.descriptor }
+        get { self.box?.value.descriptor }
         set {
-            if newValue != self.descriptor { self.own.descriptor = newValue }
+            if newValue != self.descriptor { self.own.value.descriptor = newValue }
             guard newValue == nil else { return }
             self.ends = self.ends.kept
             self.rest()
@@ -314,62 +310,56 @@ struct TailedFile {
 
     /// The time of the last use of an open file, counted in uses.
     var lastUse: Int {
-        get { self.parts?.lastUse ?? 0 }
-        set { if newValue != self.lastUse { self.own.lastUse = newValue } }
+        get { self.box?.value.lastUse ?? 0 }
+        set { if newValue != self.lastUse { self.own.value.lastUse = newValue } }
     }
 
     /// The ends of unacknowledged batches and of the last acknowledged one, in order.
     var anchors: [Anchor] {
-        if let parts { return parts.anchors }
+        if let box { return box.value.anchors }
         return self.mark.map { [Anchor(end: self.acked, digest: $0)] } ?? []
     }
 
     /// Remembers the last bytes of the batch just split off.
     mutating func addAnchor(_ anchor: Anchor) {
-        let parts = self.own
-        if parts.anchors.count == Anchor.countMax { parts.anchors.removeFirst(Anchor.countMax / 2) }
-        parts.anchors.append(anchor)
+        let box = self.own
+        if box.value.anchors.count == Anchor.countMax { box.value.anchors.removeFirst(Anchor.countMax / 2) }
+        box.value.anchors.append(anchor)
     }
 
     /// Removes the anchors of acknowledged batches.
     mutating func removeAnchors(before offset: Int) {
-        guard self.parts != nil else { return }
-        let parts = self.own
-        if let index = parts.anchors.firstIndex(where: { $0.end >= offset }), index > 0 {
-            parts.anchors.removeFirst(index)
+        guard self.box != nil else { return }
+        let box = self.own
+        if let index = box.value.anchors.firstIndex(where: { $0.end >= offset }), index > 0 {
+            box.value.anchors.removeFirst(index)
         }
     }
 
     /// Removes all anchors except these.
     mutating func replaceAnchors(_ anchors: [Anchor]) {
-        if anchors != self.anchors { self.own.anchors = anchors }
+        if anchors != self.anchors { self.own.value.anchors = anchors }
     }
 
     /// The parts, created if missing, and not shared with copies of the file.
-    private var own: TailedFileParts {
+    private var own: TailedFileParts.Box {
         mutating get {
-            if isKnownUniquelyReferenced(&self.parts), let parts { return parts }
-            let parts = self.parts.map { TailedFileParts(copying: $0) } ?? TailedFileParts()
+            if isKnownUniquelyReferenced(&self.box), let box { return box }
+            let box = TailedFileParts.Box(self.box?.value ?? TailedFileParts())
             if let mark = self.mark {
-                parts.anchors = [Anchor(end: self.acked, digest: mark)]
+                box.value.anchors = [Anchor(end: self.acked, digest: mark)]
                 self.mark = nil
             }
-            self.parts = parts
-            return parts
+            self.box = box
+            return box
         }
     }
 
     /// Drops the parts if they have only default values.
     mutating func rest() {
-        guard let parts, parts.descriptor == nil, parts.segmentID == nil, parts.overlong == nil,
-            parts.examined <= self.cursor, parts.incarnation == 0, parts.streamIncarnation == 0, parts.walk == nil,
-            parts.heldBelow == 0, parts.others.isEmpty, parts.disputes.isEmpty, parts.pastHeads.isEmpty,
-            parts.stem == nil, parts.earlier == nil, parts.real == nil, parts.anchors.count <= 1,
-            parts.ends.ends.count <= 1, parts.hole.map({ $0.end <= self.acked }) ?? true,
-            parts.provenByteCount <= self.acked, parts.anchors.allSatisfy({ $0.end == self.acked })
-        else { return }
-        self.mark = parts.anchors.first?.digest
-        self.parts = nil
+        guard let box, box.value.isSpare(cursor: self.cursor, acked: self.acked) else { return }
+        self.mark = box.value.anchors.first?.digest
+        self.box = nil
     }
 
     var isIdentified: Bool { self.isSegment || self.fingerprint != nil }

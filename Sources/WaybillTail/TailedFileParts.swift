@@ -1,7 +1,14 @@
 internal import WaybillSystem
 
-/// State of a file that is open, has batches in flight, or had other contents; shared by copies until one changes it.
-final class TailedFileParts {
+/// State of a file that is open, has batches in flight, or had other contents.
+struct TailedFileParts {
+    /// One for each file; copies of a file share it until one of them changes it.
+    final class Box {
+        var value: TailedFileParts
+
+        init(_ value: TailedFileParts) { self.value = value }
+    }
+
     var segmentID: String?
     /// Where the content was found first; `nil`: where it is.
     var stem: FileStem?
@@ -24,28 +31,16 @@ final class TailedFileParts {
     var descriptor: FileID?
     var lastUse = 0
 
-    init() {}
+    /// Up to where the content was shipped in other streams than the present one.
+    var shippedByteCount: Int { max(self.heldBelow, self.walk?.best?.offset ?? 0, self.earlier?.byteCount ?? 0) }
 
-    init(copying other: TailedFileParts) {
-        self.segmentID = other.segmentID
-        self.stem = other.stem
-        self.incarnation = other.incarnation
-        self.streamIncarnation = other.streamIncarnation
-        self.walk = other.walk
-        self.walkCount = other.walkCount
-        self.heldBelow = other.heldBelow
-        self.others = other.others
-        self.disputes = other.disputes
-        self.pastHeads = other.pastHeads
-        self.anchors = other.anchors
-        self.ends = other.ends
-        self.provenByteCount = other.provenByteCount
-        self.earlier = other.earlier
-        self.real = other.real
-        self.examined = other.examined
-        self.overlong = other.overlong
-        self.hole = other.hole
-        self.descriptor = other.descriptor
-        self.lastUse = other.lastUse
+    /// Whether a file at rest needs none of it, but for the proof for the bytes before its acknowledged offset.
+    func isSpare(cursor: Int, acked: Int) -> Bool {
+        self.descriptor == nil && self.segmentID == nil && self.overlong == nil && self.examined <= cursor
+            && self.incarnation == 0 && self.streamIncarnation == 0 && self.walk == nil && self.heldBelow == 0
+            && self.others.isEmpty && self.disputes.isEmpty && self.pastHeads.isEmpty && self.stem == nil
+            && self.earlier == nil && self.real == nil && self.ends.ends.count <= 1
+            && self.hole.map { $0.end <= acked } ?? true && self.provenByteCount <= acked
+            && self.anchors.count <= 1 && self.anchors.allSatisfy { $0.end == acked }
     }
 }
