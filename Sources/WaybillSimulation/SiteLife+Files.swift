@@ -4,7 +4,7 @@ extension SiteLife: FileLife {
     static let forgetful: Set<Trouble> = [
         .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData, .lostData, .lostTail, .lostBoth,
         .unlinkedJournal, .falseReceiver, .lyingAgent, .principals, .sourcePowerCuts, .twoReceivers, .reloads,
-        .rottenJournal, .rottenCheckpoint, .passingDays,
+        .rottenJournal, .rottenCheckpoint, .passingDays, .rewrites,
     ]
 
     var remembersFiles: Bool { self.troubles.isDisjoint(with: Self.forgetful) }

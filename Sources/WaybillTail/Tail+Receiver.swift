@@ -108,11 +108,6 @@ extension Tail {
         self.enqueue(key)
         // The last receiver may have held less: then it was not checked for a departed writer.
         if self.table[key].isDrained { self.enqueueProbe(key) }
-        // The file was cut while another receiver took it, which held less of it.
-        guard !file.isSegment, file.reach != .gone, file.isIdentified, self.table[key].acked > file.byteCount else {
-            return
-        }
-        self.shorter(key, byteCount: file.byteCount, modified: file.modified)
     }
 
     /// Takes the end of the receiver's journal from an answer.

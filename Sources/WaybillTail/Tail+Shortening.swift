@@ -57,7 +57,7 @@ extension Tail {
         let isOver = self.successions.short.isOver(key, after: self.limits.shortPatience, now.monotonic)
         guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
-            if isBack, try self.hasEveryEnd(key, descriptor) {
+            if isBack, try self.isWhole(key, descriptor) {
                 self.successions.short.forget(key)
                 self.decided(key)
                 self.changes.insert(key)
@@ -73,12 +73,10 @@ extension Tail {
         }
     }
 
-    private func hasEveryEnd(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+    /// Whether a file has all that was shipped of it.
+    private func isWhole(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard try self.isUnchanged(key, descriptor) else { return false }
-        for end in self.table[key].ends.upTo(self.table[key].shippedByteCount) where try !self.holds(descriptor, end) {
-            return false
-        }
-        return true
+        return try self.agreement(of: descriptor, with: self.table[key], self.rememberedFleet.numbers[key]) == .whole
     }
 
     /// The last remembered batch end at or below an offset that the file still has; 0 without one.

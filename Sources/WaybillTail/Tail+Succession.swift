@@ -180,9 +180,8 @@ extension Tail {
         for end in file.ends.upTo(min(byteCount, file.shippedByteCount)) where try !self.holds(descriptor, end) {
             return .differs
         }
-        let held = (file.held.map { [$0] } ?? []) + file.others
-        guard byteCount >= max(file.shippedByteCount, held.map(\.offset).max() ?? 0) else { return .soFar }
-        for held in held {
+        guard byteCount >= file.shippedByteCount else { return .soFar }
+        for held in (file.held.map { [$0] } ?? []) + file.others {
             guard let digest = held.digest, let id = self.streamID(of: file, incarnation: held.incarnation) else {
                 continue
             }

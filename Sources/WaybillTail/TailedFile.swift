@@ -171,9 +171,11 @@ struct TailedFile {
         set { if newValue != self.provenByteCount { self.own.value.provenByteCount = newValue } }
     }
 
-    /// Up to where the content was shipped, in whichever stream: a file that is shorter, or that has other bytes there,
-    /// has another content.
-    var shippedByteCount: Int { max(self.cursor, self.acked, self.box?.value.shippedByteCount ?? 0) }
+    /// Up to where the content was shipped, in whichever stream and to whichever receiver: a log that is shorter, or that
+    /// has other bytes there, has another content.
+    var shippedByteCount: Int {
+        max(self.cursor, self.acked, self.isSegment ? 0 : self.box?.value.shippedByteCount ?? 0)
+    }
 
     /// How many of the first bytes the present receiver holds, in whichever stream.
     func heldByteCount(at receiver: Int?) -> Int {

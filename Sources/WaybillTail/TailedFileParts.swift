@@ -32,7 +32,11 @@ struct TailedFileParts {
     var lastUse = 0
 
     /// Up to where the content was shipped in other streams than the present one.
-    var shippedByteCount: Int { max(self.heldBelow, self.walk?.best?.offset ?? 0, self.earlier?.byteCount ?? 0) }
+    var shippedByteCount: Int {
+        self.others.reduce(max(self.heldBelow, self.walk?.best?.offset ?? 0, self.earlier?.byteCount ?? 0)) {
+            max($0, $1.offset)
+        }
+    }
 
     /// Whether a file at rest needs none of it, but for the proof for the bytes before its acknowledged offset.
     func isSpare(cursor: Int, acked: Int) -> Bool {

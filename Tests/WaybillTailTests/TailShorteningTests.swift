@@ -107,4 +107,22 @@ struct TailShorteningTests {
         #expect(bench.losses.allSatisfy { $0.hasSuffix("+0") })
         #expect(bench.withTail { $0.notices.loss.byteCount } == 0)
     }
+
+    @Test
+    func `what is written after a cut reaches a receiver that holds more of the content before`() throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        var other = BenchStore(receiver: BenchReceiver(name: "other"))
+        bench.exchange(with: &other)
+        // The other one holds nothing yet.
+        files.rewrite("/log/a.log", Self.line(0) + Self.line(100))
+        bench.scan()
+        files.append("/log/a.log", Self.line(101))
+        Self.wait(bench, 500)
+        bench.exchange(with: &other)
+        Self.wait(bench, 8_000)
+        #expect(bench.texts.first == text)
+        #expect(bench.texts.dropFirst().joined().contains(Self.line(100) + Self.line(101)))
+        #expect(bench.losses.isEmpty)
+    }
 }
