@@ -4,7 +4,7 @@ internal import WaybillTestSupport
 extension FleetLife: FileLife {
     /// Kinds of trouble after which an agent does not know what it was told, or its receiver lacks what it said.
     static let forgetful: Set<FleetTrouble> = [
-        .lostRegistries, .clones, .otherFleet, .lostReceivers, .restoredReceivers,
+        .lostRegistries, .clones, .otherFleet, .lostReceivers, .restoredReceivers, .silence,
     ]
 
     var remembersFiles: Bool { self.troubles.isDisjoint(with: Self.forgetful) }

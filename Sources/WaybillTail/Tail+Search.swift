@@ -28,11 +28,13 @@ extension Tail {
         _ file: TailedFile, _ number: ContentNumber?, _ search: inout FileSearch
     ) -> String? {
         let folders = self.searchedFolders(of: file)
+        // Listing a folder may close the file.
+        let isUnlinked = self.isUnlinked(file)
         for folder in folders {
             guard let path = self.listing(of: folder, file, &search).files[file.identity] else { continue }
             if self.isTaken(file, number, at: path, below: folder) { return path }
         }
-        guard !self.isUnlinked(file) else { return nil }
+        guard !isUnlinked else { return nil }
         for folder in folders {
             guard let path = self.subfolders(of: folder, file, &search)[file.identity] else { continue }
             if self.isTaken(file, number, at: path, below: folder) { return path }
@@ -96,13 +98,15 @@ extension Tail {
         return [folder, real]
     }
 
-    private func listing(of folder: String, _ file: TailedFile, _ search: inout FileSearch) -> FolderListing {
+    private mutating func listing(
+        of folder: String, _ file: TailedFile, _ search: inout FileSearch
+    ) -> FolderListing {
         let key = PathKey(folder)
         if let listing = search.listings[key] { return listing }
         var listing = FolderListing()
         do throws(FileSystemError) {
             guard try self.files.status(at: folder) != nil else { return listing }
-            for name in try self.files.list(folder) {
+            for name in try self.names(in: folder) {
                 let path = file.path.utf8.contains(UInt8(ascii: "/")) ? Path.join(folder, name) : name
                 guard let status = try self.status(at: path, source: file.source) else { continue }
                 switch status.kind {
@@ -118,8 +122,19 @@ extension Tail {
         return listing
     }
 
+    /// The names in a folder, for which a file is closed if the process has no descriptor left.
+    private mutating func names(in folder: String) throws(FileSystemError) -> [String] {
+        while true {
+            do throws(FileSystemError) {
+                return try self.files.list(folder)
+            } catch {
+                guard error.code == .tooManyFiles, self.lowerOpenFileCount() else { throw error }
+            }
+        }
+    }
+
     /// The files in the subfolders of a folder: in those first of which a name changed last.
-    private func subfolders(
+    private mutating func subfolders(
         of folder: String, _ file: TailedFile, _ search: inout FileSearch
     ) -> [FileIdentity: String] {
         let key = PathKey(folder)
@@ -136,7 +151,7 @@ extension Tail {
     }
 
     /// Adds the files of a subfolder that is no link, and on the device of the file that is searched for.
-    private func addFiles(
+    private mutating func addFiles(
         of folder: String, on device: UInt64, to found: inout [FileIdentity: String], _ room: inout Int
     ) {
         do throws(FileSystemError) {
@@ -144,7 +159,7 @@ extension Tail {
                 status.identity.device == device
             else { return }
             // Names that end with a date are in its order.
-            for name in try self.files.list(folder).suffix(room) {
+            for name in try self.names(in: folder).suffix(room) {
                 room -= 1
                 let path = Path.join(folder, name)
                 guard let status = try self.files.status(ofEntry: path), status.kind == .regular else { continue }

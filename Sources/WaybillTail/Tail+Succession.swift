@@ -228,8 +228,16 @@ extension Tail {
     mutating func settleDepartures(_ now: TailTime) {
         self.release(self.successions.takeReleased())
         guard !self.successions.departures.isEmpty else { return }
+        let continuedCount = self.successions.counts.continuedCount
         for key in self.successions.departures.due(now.monotonic) where self.successions.departures.contains(key) {
             self.settleDeparture(key, now)
+        }
+        guard self.successions.counts.continuedCount > continuedCount else { return }
+        do throws(FileSystemError) {
+            // Before more of it is shipped: when the agent ends, only the registry knows which file has the content.
+            try self.writeAhead(now)
+        } catch {
+            // The next checkpoint reports it, if it fails as well.
         }
     }
 

@@ -185,6 +185,26 @@ struct TailSuccessionTests {
     }
 
     @Test
+    func `what goes on in another file is known after the agent was killed at once`() throws {
+        let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        try bench.checkpoint()
+        Self.replace(files, "/log/a.log", Self.lines(0..<60))
+        while bench.withTail({ $0.successionCounts.continuedCount }) == 0 {
+            bench.scan()
+            bench.advance(500)
+        }
+        bench.run()
+        bench.kill()
+        files.move("/log/a.log", "/log/a.log.1")
+        files.append("/log/a.log", "other\n")
+        try bench.start()
+        Self.run(bench)
+        #expect(bench.texts.sorted() == [Self.lines(0..<60), "other\n"].sorted())
+    }
+
+    @Test
     func `a log that was rotated before its device got another number is found again`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
         files.append("/log/a.log", Self.lines(0..<50))
