@@ -8,25 +8,29 @@ struct ContentNumber: Hashable, Sendable {
     ///
     /// `nil` before anything was. It is never behind what was sent, so a file with other bytes there has another content.
     var sent: Anchor?
-    /// How many of the first bytes the fleet holds in a sealed stream with a lower number: streams with this one begin with
-    /// a skip of them.
-    let heldBelow: Int
+    /// What the fleet holds in a sealed stream with a lower number: streams with this one begin with a skip of it there.
+    let held: FleetBytes?
 
     var text: String {
-        "\(self.number):\(self.sent?.end ?? 0):\(self.sent?.digest.text ?? "-"):\(self.heldBelow)"
+        let sent = "\(self.number):\(self.sent?.end ?? 0):\(self.sent?.digest.text ?? "-")"
+        guard let held else { return sent + ":0" }
+        return sent + ":\(held.byteCount):\(held.fleet)"
     }
 
-    init(number: Int, sent: Anchor? = nil, heldBelow: Int = 0) {
+    init(number: Int, sent: Anchor? = nil, held: FleetBytes? = nil) {
         self.number = number
         self.sent = sent
-        self.heldBelow = heldBelow
+        self.held = held
     }
+
+    /// How many of the first bytes a fleet holds in a sealed stream with a lower number.
+    func heldByteCount(in fleet: Int) -> Int { self.held.flatMap { $0.fleet == fleet ? $0.byteCount : nil } ?? 0 }
 
     /// Parses one; `nil` for any other text.
     init?(_ text: Substring) {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 4, let number = parts[0].asCount, let end = parts[1].asCount,
-            let heldBelow = parts[3].asCount, heldBelow <= end
+        guard (4...5).contains(parts.count), let number = parts[0].asCount, let end = parts[1].asCount,
+            let heldByteCount = parts[3].asCount, heldByteCount <= end, (heldByteCount > 0) == (parts.count == 5)
         else { return nil }
         var sent: Anchor?
         if end > 0 {
@@ -35,6 +39,18 @@ struct ContentNumber: Hashable, Sendable {
         } else if parts[2] != "-" {
             return nil
         }
-        self.init(number: number, sent: sent, heldBelow: heldBelow)
+        var held: FleetBytes?
+        if parts.count == 5 {
+            guard let fleet = parts[4].asCount, fleet > 0 else { return nil }
+            held = FleetBytes(fleet: fleet, byteCount: heldByteCount)
+        }
+        self.init(number: number, sent: sent, held: held)
     }
+}
+
+/// The first bytes of a content, as far as a fleet holds them.
+struct FleetBytes: Hashable, Sendable {
+    /// The fleet's ordinal (``RememberedFleet``).
+    let fleet: Int
+    let byteCount: Int
 }

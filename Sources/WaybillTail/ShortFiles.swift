@@ -13,6 +13,8 @@ struct ShortFiles {
         let since: MonotonicTime
         /// The smallest length that was seen.
         var byteCountMin: Int
+        /// Up to where it was sent: a receiver may hold that, though it has not said so.
+        var sentByteCount: Int
     }
 
     private var files: [StreamKey: Short] = [:]
@@ -24,8 +26,11 @@ struct ShortFiles {
 
     func contains(_ file: StreamKey) -> Bool { self.files[file] != nil }
 
-    mutating func note(_ file: StreamKey, byteCount: Int, _ now: MonotonicTime) {
-        self.files[file, default: Short(since: now, byteCountMin: byteCount)].byteCountMin.lower(to: byteCount)
+    mutating func note(_ file: StreamKey, byteCount: Int, sent sentByteCount: Int, _ now: MonotonicTime) {
+        var short = self.files[file] ?? Short(since: now, byteCountMin: byteCount, sentByteCount: sentByteCount)
+        short.byteCountMin = min(short.byteCountMin, byteCount)
+        short.sentByteCount = max(short.sentByteCount, sentByteCount)
+        self.files[file] = short
     }
 
     /// Whether a file had its time to grow back.
@@ -39,10 +44,6 @@ struct ShortFiles {
     }
 
     mutating func forget(_ file: StreamKey) { self.files[file] = nil }
-}
-
-extension Int {
-    fileprivate mutating func lower(to other: Int) { self = Swift.min(self, other) }
 }
 
 /// The first bytes of a content that one receiver holds in the stream of the file's content before: this one's stream

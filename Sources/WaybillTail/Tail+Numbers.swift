@@ -31,8 +31,10 @@ extension Tail {
             number = known.number
         } else {
             number = self.firstNumber(of: key)
-            let sent = file.earlier.flatMap { self.anchor(of: key, below: $0.byteCount, inStream: number) }
-            self.setNumber(of: key, to: ContentNumber(number: number, sent: sent, heldBelow: sent?.end ?? 0))
+            // What a receiver holds that stands alone, or belongs to another fleet, this one does not have.
+            let earlier = file.earlier.flatMap { self.receivers[$0.receiver]?.isOfFleet == true ? $0.byteCount : nil }
+            let sent = earlier.flatMap { self.anchor(of: key, below: $0, inStream: number) }
+            self.setNumber(of: key, to: number, heldBelow: sent)
         }
         self.table[key].walk = nil
         guard file.streamIncarnation != number else { return }
@@ -51,8 +53,11 @@ extension Tail {
         return self.rememberedFleet.offsets[key]?.incarnation ?? file.incarnation
     }
 
-    private mutating func setNumber(of key: StreamKey, to number: ContentNumber) {
-        self.rememberedFleet.numbers[key] = number
+    /// - Parameter held: the end of what the fleet holds in sealed streams of lower numbers.
+    private mutating func setNumber(of key: StreamKey, to number: Int, heldBelow held: Anchor?) {
+        self.rememberedFleet.numbers[key] = ContentNumber(
+            number: number, sent: held,
+            held: held.map { FleetBytes(fleet: self.rememberedFleet.ordinal, byteCount: $0.end) })
         self.rememberedFleet.undurable.insert(key)
         self.changes.insert(key)
     }
@@ -141,7 +146,7 @@ extension Tail {
         self.endRest(stream)
         guard doesAgree else {
             if self.table[stream].walkCount == 0 { self.tellDifference(stream, at: offset) }
-            return self.renumber(stream, heldBelow: number.heldBelow)
+            return self.renumber(stream, heldBelow: number.heldByteCount(in: self.rememberedFleet.ordinal))
         }
         self.begin(stream, incarnation: number.number, offset: offset, proof)
         if offset > number.sent?.end ?? 0, let digest = proof.digest {
@@ -149,7 +154,8 @@ extension Tail {
         }
         // Bytes that the fleet has stored in this stream are skipped in any case.
         let isClaimed = self.rememberedFleet.claims[stream] != nil
-        self.table[stream].heldBelow = offset == 0 && !isClaimed ? number.heldBelow : 0
+        let held = number.heldByteCount(in: self.rememberedFleet.ordinal)
+        self.table[stream].heldBelow = offset == 0 && !isClaimed ? held : 0
         return .goOn
     }
 
@@ -173,7 +179,7 @@ extension Tail {
         self.rememberedFleet.before[stream] = nil
         self.table[stream].walk = nil
         self.table[stream].streamIncarnation = number
-        self.setNumber(of: stream, to: ContentNumber(number: number, sent: sent, heldBelow: sent?.end ?? 0))
+        self.setNumber(of: stream, to: number, heldBelow: sent)
         return self.walkOn(stream)
     }
 

@@ -138,6 +138,7 @@ extension Tail {
             return self.positionGone(stream, at: offset)
         }
         if self.table[stream].isSegment { return self.segmentPositioned(stream, at: offset, proof, doesAgree) }
+        if !doesAgree, self.isShorter(stream, than: offset, proof) { return .postponed }
         if let number = self.presentNumber(of: stream) {
             return self.positionedInFleet(stream, number, at: offset, proof, doesAgree)
         }
@@ -403,7 +404,8 @@ extension Tail {
         if file.phase == .sealOffered { self.table[stream].phase = .complete }
         if !doesAgree { self.tellDifference(stream, at: offset) }
         if let number = self.presentNumber(of: stream) {
-            return self.renumber(stream, heldBelow: doesAgree ? offset : number.heldBelow)
+            let held = doesAgree ? offset : number.heldByteCount(in: self.rememberedFleet.ordinal)
+            return self.renumber(stream, heldBelow: held)
         }
         var walk = IncarnationWalk(after: file)
         if doesAgree, offset > 0 {

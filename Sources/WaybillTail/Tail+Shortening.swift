@@ -17,7 +17,8 @@ extension Tail {
         self.table[key].byteCount = byteCount
         self.table[key].modified = modified
         self.table[key].isUndecided = true
-        self.successions.short.note(key, byteCount: byteCount, self.looks.time.monotonic)
+        let sent = self.table[key].shippedByteCount
+        self.successions.short.note(key, byteCount: byteCount, sent: sent, self.looks.time.monotonic)
         self.looks.fresh.note(key, self.looks.time.monotonic)
     }
 
@@ -53,11 +54,11 @@ extension Tail {
     private mutating func settleShort(_ key: StreamKey, _ now: TailTime) {
         guard let short = self.successions.short[key] else { return }
         let file = self.table[key]
-        let isBack = file.byteCount >= file.shippedByteCount
+        let isBack = file.byteCount >= max(file.shippedByteCount, short.sentByteCount)
         let isOver = self.successions.short.isOver(key, after: self.limits.shortPatience, now.monotonic)
         guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
-            if isBack, try self.isWhole(key, descriptor) {
+            if isBack, try self.isWhole(key, descriptor, upTo: short.sentByteCount) {
                 self.successions.short.forget(key)
                 self.decided(key)
                 self.changes.insert(key)
@@ -73,10 +74,29 @@ extension Tail {
         }
     }
 
-    /// Whether a file has all that was shipped of it.
-    private func isWhole(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+    /// Whether a file has all that was shipped of it, and all that was sent up to an offset.
+    private func isWhole(
+        _ key: StreamKey, _ descriptor: FileID, upTo sentByteCount: Int
+    ) throws(FileSystemError) -> Bool {
         guard try self.isUnchanged(key, descriptor) else { return false }
+        for end in self.table[key].ends.upTo(sentByteCount) where try !self.holds(descriptor, end) { return false }
         return try self.agreement(of: descriptor, with: self.table[key], self.rememberedFleet.numbers[key]) == .whole
+    }
+
+    /// Whether a log is shorter than what was sent of it before the connection was lost: the receiver proves to hold that.
+    ///
+    /// It waits then, as one that is shorter than what was acknowledged.
+    mutating func isShorter(_ stream: StreamKey, than offset: Int, _ proof: StreamProof) -> Bool {
+        let file = self.table[stream]
+        guard !file.isSegment, offset > file.byteCount, let receiver = self.receivers.current,
+            let sent = file.anchors.first(where: { $0.end == offset }), sent.digest == proof.digest
+        else { return false }
+        self.table[stream].receiver = receiver
+        self.table[stream].acked = offset
+        self.table[stream].cursor = offset
+        self.changes.insert(stream)
+        self.shorter(stream, byteCount: file.byteCount, modified: file.modified)
+        return true
     }
 
     /// The last remembered batch end at or below an offset that the file still has; 0 without one.

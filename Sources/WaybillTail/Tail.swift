@@ -127,6 +127,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
             } else if let entry = RegistryEntry(text, id: id) {
                 usedOrdinals.formUnion(entry.held.map(\.receiver))
                 if let stored = entry.stored { fleetOrdinals.insert(stored.fleet) }
+                if let held = entry.number?.held { fleetOrdinals.insert(held.fleet) }
                 if let before = entry.before {
                     usedOrdinals.insert(before.holder)
                     fleetOrdinals.insert(before.fleet)

@@ -152,9 +152,14 @@ struct TailedFile {
 
     /// What the streams' ids begin with.
     var stem: FileStem {
-        get { self.box?.value.stem ?? FileStem(self.identity, birth: self.birth) }
-        set { if newValue != self.stem { self.own.value.stem = newValue } }
+        get { self.box?.value.stem ?? self.ownStem }
+        set {
+            guard newValue != self.stem else { return }
+            self.own.value.stem = newValue == self.ownStem ? nil : newValue
+        }
     }
+
+    private var ownStem: FileStem { FileStem(self.identity, birth: self.birth) }
 
     /// Whether the ids are those of another file, which had the content before.
     var hasFormerStem: Bool { self.box?.value.stem != nil }
@@ -201,7 +206,7 @@ struct TailedFile {
         let stem = self.stem
         self.identity = other.identity
         self.birth = other.birth
-        self.own.value.stem = stem == FileStem(other.identity, birth: other.birth) ? nil : stem
+        self.own.value.stem = stem == self.ownStem ? nil : stem
         self.place = other.place
         self.real = other.real
         self.byteCount = other.byteCount

@@ -190,7 +190,9 @@ final class TailBench<Files: FileSystem> {
     }
 
     /// Lets what is in flight arrive, and be acknowledged.
-    func deliver() {
+    ///
+    /// - Parameter isAnswered: whether the agent hears of it.
+    func deliver(isAnswered: Bool = true) {
         for (key, id, offset, bytes, skipped) in self.inFlight {
             let own = self.received[id] ?? []
             #expect(offset == own.count, "a gap or a repetition in \(id)")
@@ -199,6 +201,7 @@ final class TailBench<Files: FileSystem> {
             self.received[id] = own + bytes
             self.skippedCounts[id, default: 0] += skipped
             self.receiver.end += UInt64(bytes.count)
+            guard isAnswered else { continue }
             self.withTail { [end = receiver.end] tail in
                 tail.answered(end: end)
                 tail.acked(key, upTo: offset + bytes.count)

@@ -46,6 +46,24 @@ struct TailNumberTests {
         #expect(bench.received == [self.id(id, number: 1): Array(new.utf8)])
     }
 
+    @Test func `no number is given twice after the device got another number`() throws {
+        let (bench, _) = try sent()
+        try bench.checkpoint()
+        bench.kill()
+        files.memory.renumberDevice()
+        try bench.start()
+        var ids: [String] = []
+        for round in 1...4 {
+            files.rewrite(log, "head\n\(round) \(String(repeating: "x", count: round))\n")
+            bench.settle()
+            ids.append(try #require(bench.order.last))
+            var next = store("receiver \(round)")
+            bench.exchange(with: &next)
+            bench.settle()
+        }
+        #expect(Set(ids).count == 4)
+    }
+
     @Test func `a log that is cut on its way to the next receiver has another number there`() throws {
         let (bench, id) = try sent()
         var second = store("second")
@@ -224,12 +242,16 @@ struct TailNumberTests {
 
     private static let digest = "88efdc26636ef92fe896d762ef1aed71"
 
-    @Test(arguments: ["3:0:-:0", "3:4:\(Self.digest):0", "3:4:\(Self.digest):4"])
+    @Test(arguments: ["3:0:-:0", "3:4:\(Self.digest):0", "3:4:\(Self.digest):4:2"])
     func `a number is read as it was written`(text: String) {
         #expect(ContentNumber(text[...])?.text == text)
     }
 
-    @Test(arguments: ["3:4:-:0", "3:0:\(Self.digest):0", "3:4:\(Self.digest):5", "3:0:-", "-1:0:-:0", ""])
+    @Test(
+        arguments: [
+            "3:4:-:0", "3:0:\(Self.digest):0", "3:4:\(Self.digest):5:1", "3:4:\(Self.digest):4",
+            "3:4:\(Self.digest):0:1", "3:0:-", "-1:0:-:0", "",
+        ])
     func `no other text is a number`(text: String) {
         #expect(ContentNumber(text[...]) == nil)
     }

@@ -125,4 +125,42 @@ struct TailShorteningTests {
         #expect(bench.texts.dropFirst().joined().contains(Self.line(100) + Self.line(101)))
         #expect(bench.losses.isEmpty)
     }
+
+    @Test(arguments: [false, true])
+    func `what another fleet holds of a shortened file is sent to this one`(isRestarted: Bool) throws {
+        let bench = try TailBench(files)
+        bench.receiver.fleet = "7d2a40c5e9b1836f04d8fa6e21c97b53"
+        let text = self.shipped(bench)
+        files.rewrite("/log/a.log", String(text.dropLast(Self.line(19).utf8.count)))
+        bench.run()
+        files.append("/log/a.log", "other\n")
+        Self.wait(bench, 6_000)
+        #expect(bench.order.count == 2)
+        try bench.checkpoint()
+        var other = BenchStore("other", of: "0123456789abcdef0123456789abcdef")
+        bench.exchange(with: &other)
+        if isRestarted { try bench.restart() }
+        Self.wait(bench, 2_000)
+        #expect(bench.texts == [text.dropLast(Self.line(19).utf8.count) + "other\n"])
+    }
+
+    @Test
+    func `a file that is shorter than what was sent and not acknowledged is waited for`() throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        let more = Self.line(20) + Self.line(21)
+        files.append("/log/a.log", more)
+        bench.scan()
+        // The receiver has it, and its answer is lost.
+        bench.isSlow = true
+        bench.ship()
+        bench.deliver(isAnswered: false)
+        files.rewrite("/log/a.log", String(text.dropLast(20)))
+        bench.loseConnection()
+        Self.wait(bench, 2_000)
+        files.rewrite("/log/a.log", text + more + Self.line(22))
+        Self.wait(bench, 6_000)
+        #expect(bench.texts == [text + more + Self.line(22)])
+        #expect(bench.losses.isEmpty)
+    }
 }
