@@ -299,7 +299,9 @@ extension Tail {
             }
             self.table.removePath(of: key)
             // A segment whose name is gone was evicted or purged by its app and must not be shipped.
-            if self.table[key].descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
+            if self.isBehindLink(file) {
+                self.table.indexPath(of: key)
+            } else if self.table[key].descriptor != nil, !file.isSegment || !self.isDirectoryPresent(file) {
                 self.table[key].reach = .descriptor
                 // No hint tells of it any more.
                 self.looks.fresh.note(key, now.monotonic)

@@ -46,6 +46,7 @@ extension Tail {
         }
         let key = self.insert(file)
         self.bySegment[id] = key
+        self.noteRealPath(of: key)
         self.changes.insert(key)
         if let stored { self.restoreInFleet(key, stored) }
         if self.table[key].isDrained { self.enqueueProbe(key) } else { self.hold(key) }

@@ -222,6 +222,16 @@ extension Tail {
         return real
     }
 
+    /// Whether a segment still has its name in the folder that its spool's link led to.
+    func isBehindLink(_ file: TailedFile) -> Bool {
+        guard file.isSegment, let real = file.real?.path else { return false }
+        do throws(FileSystemError) {
+            return try self.files.status(at: real) != nil || self.mayBeUnfinished(real)
+        } catch {
+            return true
+        }
+    }
+
     // MARK: Ends that nobody saw
 
     /// Notes a file that is nowhere, and that may have had more lines than were seen before the agent was started.
@@ -232,8 +242,10 @@ extension Tail {
     /// Whether the directory of a missing file can be checked and is on the file's device: then the file is gone.
     ///
     /// A directory that cannot be read, or is on another device because nothing is mounted there now, proves nothing.
-    /// If directories were deleted with the file, the nearest existing one is checked.
+    /// If directories were deleted with the file, the nearest existing one is checked. A segment is not gone, either, while
+    /// only the link to its spool leads elsewhere.
     func isDirectoryPresent(_ file: TailedFile) -> Bool {
+        guard !self.isBehindLink(file) else { return false }
         var directory = Path.parent(of: file.path)
         do throws(FileSystemError) {
             while true {

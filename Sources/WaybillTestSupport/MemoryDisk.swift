@@ -228,9 +228,11 @@ package final class MemoryDisk: MemoryFiles, @unchecked Sendable {
     /// Changes names of the directory that holds `path`, at once.
     private func change(_ folder: Node, of path: String, _ names: [(name: String, node: Node?)]) {
         let directory = Path.parent(of: path)
+        // A path through a link is not kept, and what is changed through one has another that is.
+        let isDirect = self.find(directory) === folder && self.lookup[directory] === folder
         for (name, node) in names {
-            // What is below a directory has other paths now; a path through a link is not kept.
-            if folder.names[name]?.kind == .directory || node?.kind == .directory {
+            // What is below a directory has other paths now.
+            if !isDirect || folder.names[name]?.kind == .directory || node?.kind == .directory {
                 self.lookup.removeAll(keepingCapacity: true)
             } else {
                 self.lookup[Path.join(directory, name)] = nil

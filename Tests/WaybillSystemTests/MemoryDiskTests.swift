@@ -115,6 +115,15 @@ import WaybillTestSupport
         }
     }
 
+    @Test func `what is changed through a link is changed at its own path`() throws {
+        let disk = FaultyFiles()
+        disk.place("/real/file", [1, 2])
+        disk.memory.link("/linked", to: "/real")
+        #expect(disk.bytes(of: "/real/file") == [1, 2])
+        try disk.unlink("/linked/file")
+        #expect(disk.bytes(of: "/real/file") == nil)
+    }
+
     @Test func `calls in an open folder follow no link, and calls by a path do`() throws {
         let disk = FaultyFiles()
         disk.place("/real/file", [1, 2])

@@ -142,4 +142,70 @@ struct TailSpoolTests {
         #expect(bench.texts == ["one\n", "two\n"])
         #expect(files.unlinkedPaths == [path(1)])
     }
+
+    // MARK: Behind a link
+
+    @Test(arguments: [false, true])
+    func `a segment whose spool's link leads elsewhere is not sealed, and goes on when the link leads back`(
+        isRestarted: Bool
+    ) throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        files.memory.link("/way", to: "/")
+        try files.createDirectories("/elsewhere/spool")
+        let source = SourceConfiguration(name: "spool", kind: .spool(directory: "/way/spool"))
+        let bench = try TailBench(files, sources: [source], limits: limits)
+        let name = "\(Self.writer)1-00000000000000000001"
+        let path = "/spool/\(name).ndjson"
+        files.append(path, "one\n")
+        let writer = try files.open(path, .append)
+        #expect(try files.lock(writer, .shared))
+        bench.run()
+        // Its place among the open files goes to another.
+        let otherPath = "/spool/\(Self.writer)2-00000000000000000001.ndjson"
+        files.append(otherPath, "other\n")
+        let otherWriter = try files.open(otherPath, .append)
+        #expect(try files.lock(otherWriter, .shared))
+        bench.run()
+        try bench.checkpoint()
+        if isRestarted { bench.kill() }
+        files.memory.link("/way", to: "/elsewhere")
+        if isRestarted { try bench.start() }
+        bench.loseConnection()
+        bench.settle()
+        files.append(path, "two\n")
+        bench.settle()
+        #expect(bench.sealed == [])
+        #expect(bench.losses == [])
+        files.memory.link("/way", to: "/")
+        files.close(writer)
+        files.close(otherWriter)
+        bench.settle()
+        #expect(bench.texts == ["one\ntwo\n", "other\n"])
+        #expect(bench.disputed == [])
+        #expect(bench.losses == [])
+        #expect(!files.exists(path) && !files.exists(otherPath))
+    }
+
+    @Test func `a segment that is deleted while its spool's link leads elsewhere is sealed`() throws {
+        files.memory.link("/way", to: "/")
+        try files.createDirectories("/elsewhere/spool")
+        let source = SourceConfiguration(name: "spool", kind: .spool(directory: "/way/spool"))
+        let bench = try TailBench(files, sources: [source])
+        let name = "\(Self.writer)1-00000000000000000001"
+        files.append("/spool/\(name).ndjson", "one\n")
+        let writer = try files.open("/spool/\(name).ndjson", .append)
+        #expect(try files.lock(writer, .shared))
+        bench.run()
+        try bench.checkpoint()
+        bench.kill()
+        files.memory.link("/way", to: "/elsewhere")
+        try bench.start()
+        bench.run()
+        #expect(bench.sealed == [])
+        files.close(writer)
+        files.remove("/spool/\(name).ndjson")
+        bench.settle()
+        #expect(bench.sealed == [name])
+    }
 }
