@@ -123,6 +123,9 @@ extension FileHost {
         for line in FileLines.of(bytes) { self.fileRecord.heard[line] = .max }
     }
 
+    /// Whether its agent has heard that a line is durable, or was to forget it.
+    func hasHeard(_ line: ArraySlice<UInt8>) -> Bool { self.fileRecord.heard[line] != nil }
+
     private func isHeard(_ line: ArraySlice<UInt8>, lag: Int64) -> Bool {
         self.life.isIgnored(line) || self.fileRecord.heard[line].map { $0 <= self.life.schedule.now - lag } ?? false
     }

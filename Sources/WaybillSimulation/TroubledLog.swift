@@ -299,12 +299,16 @@ extension TroubledLog {
         }
     }
 
-    /// A hole that is still in a file of the host, and of which its agent has told nothing.
+    /// A hole that is still in a file of the host, and of which its agent has told nothing, though it heard that the line
+    /// behind it is durable: where a receiver's journal rots, a life may end before the agent ships anything.
     var untoldHole: Range<Int>? {
         let disk = self.agent.disk.memory
         let nodes = disk.files(below: SimulatedAgent.logs).compactMap { disk.node(at: $0.path) }
         return self.trouble.holes.first { hole in
-            nodes.contains { $0 === hole.node } && !self.agent.fileRecord.toldHoles.contains(hole.range)
+            guard let node = nodes.first(where: { $0 === hole.node }), node.bytes.count > hole.range.upperBound,
+                let line = FileLines.of(node.bytes[hole.range.upperBound...]).first
+            else { return false }
+            return self.agent.hasHeard(line) && !self.agent.fileRecord.toldHoles.contains(hole.range)
         }?.range
     }
 }
