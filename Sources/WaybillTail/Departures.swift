@@ -84,6 +84,12 @@ struct Departures {
         return true
     }
 
+    /// Notes that a candidate has a content of its own: nothing that was seen of it is gone.
+    mutating func withdraw(_ candidate: StreamKey) {
+        guard let file = self.predecessors.removeValue(forKey: candidate) else { return }
+        self.departures[file]?.candidates.removeAll { $0.file == candidate }
+    }
+
     /// Goes on with a departure of a file that has departed again, for these candidates.
     mutating func resume(_ departure: Departure, of file: StreamKey, with candidates: ArraySlice<Candidate>) {
         for candidate in candidates { self.wait(candidate.file, for: file, end: candidate.end) }
@@ -107,9 +113,7 @@ struct Departures {
     ///
     /// - Returns: the candidates, which wait no more.
     mutating func forget(_ file: StreamKey) -> [StreamKey] {
-        if let predecessor = self.predecessors.removeValue(forKey: file) {
-            self.departures[predecessor]?.candidates.removeAll { $0.file == file }
-        }
+        self.withdraw(file)
         return self.settle(file)?.candidates.map(\.file) ?? []
     }
 }

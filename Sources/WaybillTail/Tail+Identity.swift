@@ -126,6 +126,8 @@ extension Tail {
             return
         }
         guard let fingerprint else { return }
+        // What follows it does not follow the file that it waited for.
+        self.successions.departures.withdraw(key)
         self.table[key].fingerprint = fingerprint
         self.table[key].provenByteCount = self.table[key].byteCount
         self.assignIncarnation(key, fingerprint, outdated)
@@ -345,6 +347,9 @@ extension Tail {
         self.table.removeIdentity(of: key)
         self.table.removePath(of: key)
         self.table[key].reach = .gone
+        // It does not grow back, and no other file continues it.
+        self.table[key].isUndecided = false
+        self.successions.short.forget(key)
         // An end that was already sent to the receiver is not sent twice.
         if file.phase != .sealOffered { self.table[key].phase = .complete }
         // The amount lost is known only with the receiver's position.

@@ -45,6 +45,23 @@ struct TailShorteningTests {
         #expect(bench.withTail { $0.successionCounts.rereadByteCount } == 0)
     }
 
+    @Test func `a file that is gone before it has grown back is sealed`() throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        files.append("/log/a.log", "one\ntwo\n")
+        bench.run()
+        files.rewrite("/log/a.log", "one\n")
+        bench.run()
+        // Only its descriptor leads to it, and another file needs that.
+        files.remove("/log/a.log")
+        bench.run()
+        files.append("/log/b.log", "three\n")
+        Self.wait(bench, 6_000)
+        #expect(bench.texts == ["one\ntwo\n", "three\n"])
+        #expect(bench.sealed.count == 1)
+    }
+
     @Test(arguments: ["agent", "restart", "fleet"])
     func `a program that takes its last line back costs one batch at most`(place: String) throws {
         let bench = try TailBench(files)

@@ -100,6 +100,25 @@ struct TailSuccessionTests {
         #expect(bench.texts == [Self.lines(0..<50) + "old\n", Self.lines(0..<50) + "new\n"])
     }
 
+    @Test func `a file that has waited for another one and is a content of its own goes on in a third`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        // It begins as the first one did, as far as it goes.
+        Self.replace(files, "/log/a.log", Self.lines(0..<1))
+        bench.run()
+        bench.advance(500)
+        let text = Self.lines(0..<1) + Self.lines(100..<160)
+        files.rewrite("/log/a.log", text)
+        bench.run()
+        bench.advance(500)
+        #expect(bench.texts == [Self.lines(0..<50), text])
+        Self.replace(files, "/log/a.log", text + Self.lines(160..<170))
+        Self.run(bench)
+        #expect(bench.texts == [Self.lines(0..<50), text + Self.lines(160..<170)])
+        #expect(bench.losses.isEmpty)
+    }
+
     @Test(arguments: ["head", "middle", "end", "shorter"])
     func `a file with other bytes is another content`(place: String) throws {
         let bench = try TailBench(files)
