@@ -4,7 +4,7 @@ internal import WaybillSystem
 struct FormerEntries {
     /// Of segments, by stream id.
     var segments: [String: RegistryEntry] = [:]
-    /// Of foreign files, by inode.
+    /// Of foreign files, by inode, in the order of their ids.
     private var byInode: [UInt64: [RegistryEntry]] = [:]
     /// The inode of the one at a path, by the path's hash; may be of one that was taken.
     private var inodesByPath: [UInt64: UInt64] = [:]
@@ -20,10 +20,10 @@ struct FormerEntries {
 
     func entries(of inode: UInt64) -> [RegistryEntry] { self.byInode[inode] ?? [] }
 
-    /// The entry of the foreign file that was last seen at a path.
+    /// The entry of the foreign file that was last written to at a path.
     func entry(at path: String) -> RegistryEntry? {
         guard let inode = self.inodesByPath[FNV1a.hash(path.utf8)] else { return nil }
-        return self.byInode[inode]?.last { $0.path == path && $0.state != .gone }
+        return self.byInode[inode]?.filter { $0.path == path && $0.state != .gone }.max { $1.isLater(than: $0) }
     }
 
     /// All of foreign files.
@@ -38,8 +38,11 @@ struct FormerEntries {
         switch entry.kind {
         case .segment: self.segments[entry.id] = entry
         case .foreign:
-            self.byInode[entry.identity.inode, default: []].append(entry)
-            if entry.state != .gone { self.inodesByPath[FNV1a.hash(entry.path.utf8)] = entry.identity.inode }
+            let inode = entry.identity.inode
+            let others = self.byInode[inode] ?? []
+            self.byInode[inode, default: []].insert(entry, at: others.firstIndex { $0.id > entry.id } ?? others.count)
+            guard entry.state != .gone, !(self.entry(at: entry.path)?.isLater(than: entry) ?? false) else { return }
+            self.inodesByPath[FNV1a.hash(entry.path.utf8)] = inode
         }
     }
 
@@ -85,4 +88,11 @@ struct FormerEntries {
     func isGone(_ id: String) -> Bool { self.gone.contains(id) }
     mutating func insertGone(_ id: String) { self.gone.insert(id) }
     mutating func removeGone(_ id: String) { self.gone.remove(id) }
+}
+
+extension RegistryEntry {
+    /// Whether its file was written to after another one.
+    fileprivate func isLater(than other: RegistryEntry) -> Bool {
+        (self.modified, self.id) > (other.modified, other.id)
+    }
 }
