@@ -149,12 +149,13 @@ extension FileHost {
         return lag == 0 || isHeard && self.hasRegistered(node)
     }
 
-    /// Whether a file is in the registry.
+    /// Whether a file is in the registry, as an agent reads it that is started now: what a full disk has taken a part of
+    /// is in none.
     func hasRegistered(_ node: MemoryDisk.Node) -> Bool {
         let path = SimulatedAgent.state + "/registry.state"
-        let text = String(decoding: self.disk.memory.bytes(of: path) ?? [], as: UTF8.self)
+        guard let image = self.disk.memory.bytes(of: path).flatMap({ StateImage(bytes: $0) }) else { return false }
         let (inode, birth) = (String(node.number, radix: 16), String(UInt64(bitPattern: node.birth), radix: 16))
-        return text.split(separator: "\n").contains {
+        return image.entries.values.contains {
             $0.contains(" inode=\(inode) ") && $0.contains(" birth=\(birth) ")
         }
     }
