@@ -28,6 +28,8 @@ struct Departures {
     private var byName: [PathKey: StreamKey] = [:]
     /// The departed file by the candidate that waits for it.
     private var predecessors: [StreamKey: StreamKey] = [:]
+    /// The file about which is being decided.
+    var settling: StreamKey?
 
     var isEmpty: Bool { self.departures.isEmpty }
 
@@ -42,6 +44,9 @@ struct Departures {
     }
 
     func contains(_ file: StreamKey) -> Bool { self.departures[file] != nil }
+
+    /// Whether another file may still continue this one.
+    func isOpen(_ file: StreamKey) -> Bool { self.contains(file) || self.settling == file }
 
     /// The file that was at a name before.
     func departed(from name: String) -> StreamKey? { self.byName[PathKey(name)] }

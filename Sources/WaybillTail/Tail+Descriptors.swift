@@ -107,7 +107,7 @@ extension Tail {
             }
             guard let victim else { return false }
             switch self.table[victim].reach {
-            case .descriptor where self.successions.departures.contains(victim):
+            case .descriptor where self.successions.departures.isOpen(victim):
                 self.closeDescriptor(victim)
                 self.table[victim].reach = .path
                 self.table[victim].isUndecided = true

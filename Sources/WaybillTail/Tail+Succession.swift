@@ -245,6 +245,8 @@ extension Tail {
         let isNowhere = self.mayBeContinued(self.table[key]) && !self.isAtPath(key, now)
         if isNowhere { self.lookAtName(of: key, now) }
         guard self.table.contains(key), let departure = self.successions.departures.settle(key) else { return }
+        self.successions.departures.settling = key
+        defer { self.successions.departures.settling = nil }
         let file = self.table[key]
         var candidates = departure.candidates[...]
         while isNowhere, let candidate = candidates.popFirst()?.file {

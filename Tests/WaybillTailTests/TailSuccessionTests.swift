@@ -224,6 +224,25 @@ struct TailSuccessionTests {
     }
 
     @Test
+    func `with one open file, what goes on twice in a row goes on`() throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        for round in 1...6 {
+            Self.replace(files, "/log/a.log", Self.lines(0..<(50 + round)))
+            for _ in 0..<round {
+                bench.run()
+                bench.advance(500)
+            }
+        }
+        Self.run(bench, milliseconds: 12_000)
+        #expect(bench.texts == [Self.lines(0..<56)])
+        #expect(bench.losses.isEmpty)
+    }
+
+    @Test
     func `a log that was rotated before its device got another number is found again`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
         files.append("/log/a.log", Self.lines(0..<50))
