@@ -70,14 +70,15 @@ final class PromiseLedger {
     private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
         // A full disk may have taken such a line without its LF, as the last half line of a file.
         guard self.indices[bytes] == nil, !self.ignored.contains(bytes) else { return }
-        // Behind what a power cut left of a file: the NULs are skipped as a hole, or come with the line.
-        guard bytes.first != 0 else {
-            self.strays.formUnion([bytes, bytes.drop { $0 == 0 }])
-            return
-        }
+        guard bytes.first != 0 else { return self.addStray(bytes) }
         self.indices[bytes] = self.lines.count
         self.lines.append(Line(bytes: bytes, isPromised: isPromised, isWritten: isPromised))
         if isPromised { self.openCount += 1 }
+    }
+
+    /// A line that a power cut left at a source; NULs before it are skipped as a hole, or come with it.
+    private func addStray(_ bytes: ArraySlice<UInt8>) {
+        self.strays.formUnion([bytes, bytes.drop { $0 == 0 }])
     }
 
     /// - Parameter holder: the receiver's number.
@@ -122,10 +123,10 @@ final class PromiseLedger {
             if let index = self.indices[bytes] {
                 self.found.insert(index)
             } else {
-                self.strays.insert(bytes)
+                self.addStray(bytes)
             }
         }
-        if self.indices[ending] == nil { self.strays.insert(ending) }
+        if self.indices[ending] == nil { self.addStray(ending) }
     }
 
     /// What no file holds any more is not promised any more.

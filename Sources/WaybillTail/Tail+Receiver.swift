@@ -421,7 +421,7 @@ extension Tail {
     mutating func forget(_ key: StreamKey) {
         self.closeDescriptor(key)
         let file = self.table[key]
-        self.leaveStem(of: file, number: self.greatestNumber(of: key))
+        self.leaveStem(of: key)
         self.rememberedFleet.forget(key)
         self.successions.forget(key)
         self.unregister(file)

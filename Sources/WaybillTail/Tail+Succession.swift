@@ -387,13 +387,18 @@ extension Tail {
             countMax: self.limits.takenStemCountMax)
     }
 
-    /// Notes that a content is gone whose stem is taken.
-    mutating func leaveStem(of file: TailedFile, number: Int) {
+    /// Notes that a content is gone whose stem is taken, or may be another file's: without births, one that is made in its
+    /// inode has its ids, and a fleet's receivers do not know each other's.
+    mutating func leaveStem(of key: StreamKey) {
+        let file = self.table[key]
         guard let head = file.fingerprint else { return }
-        let key = TakenStems.key(file.stem, head)
-        guard let record = self.successions.stems[key], record.gone == nil else { return }
+        let stem = TakenStems.key(file.stem, head)
+        let record = self.successions.stems[stem]
+        let isReusable = file.birth == 0 && self.rememberedFleet.numbers[key] != nil
+        guard record.map({ $0.gone == nil }) ?? false || isReusable else { return }
+        let next = max(record?.next ?? 0, self.greatestNumber(of: key) + 1)
         self.successions.stems.set(
-            TakenStems.Record(next: max(record.next, number + 1), gone: self.looks.time.wall), of: key,
+            TakenStems.Record(next: next, gone: self.looks.time.wall), of: stem,
             countMax: self.limits.takenStemCountMax)
     }
 

@@ -189,9 +189,7 @@ final class TailBench<Files: FileSystem> {
         return count
     }
 
-    /// Lets what is in flight arrive, and be acknowledged.
-    ///
-    /// - Parameter isAnswered: whether the agent hears of it.
+    /// Lets what is in flight arrive, and be acknowledged unless the answers are lost.
     func deliver(isAnswered: Bool = true) {
         for (key, id, offset, bytes, skipped) in self.inFlight {
             let own = self.received[id] ?? []

@@ -64,6 +64,26 @@ struct TailNumberTests {
         #expect(Set(ids).count == 4)
     }
 
+    @Test func `without births a new file in an inode has no number that a fleet knows`() throws {
+        let files = FaultyFiles(MemoryDisk(hasBirths: false))
+        let bench = try TailBench(files)
+        bench.receiver.fleet = Self.fleet
+        files.append(log, old)
+        let inode = files.inode(of: log)
+        bench.run()
+        files.remove(log)
+        bench.settle()
+        #expect(bench.sealed.count == 1)
+        try bench.checkpoint()
+        try bench.restart()
+        var second = store("second")
+        bench.exchange(with: &second)
+        files.append(log, new)
+        #expect(files.inode(of: log) == inode)
+        bench.run()
+        #expect(bench.order.count == 1 && bench.order != second.order)
+    }
+
     @Test func `a log that is cut on its way to the next receiver has another number there`() throws {
         let (bench, id) = try sent()
         var second = store("second")
