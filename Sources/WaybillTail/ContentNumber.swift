@@ -12,9 +12,7 @@ struct ContentNumber: Hashable, Sendable {
     let held: FleetBytes?
 
     var text: String {
-        let sent = "\(self.number):\(self.sent?.end ?? 0):\(self.sent?.digest.text ?? "-")"
-        guard let held else { return sent + ":0" }
-        return sent + ":\(held.byteCount):\(held.fleet)"
+        "\(self.number):\(self.sent?.end ?? 0):\(self.sent?.digest.text ?? "-"):\(self.held?.text ?? "0")"
     }
 
     init(number: Int, sent: Anchor? = nil, held: FleetBytes? = nil) {
@@ -28,10 +26,8 @@ struct ContentNumber: Hashable, Sendable {
 
     /// Parses one; `nil` for any other text.
     init?(_ text: Substring) {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard (4...5).contains(parts.count), let number = parts[0].asCount, let end = parts[1].asCount,
-            let heldByteCount = parts[3].asCount, heldByteCount <= end, (heldByteCount > 0) == (parts.count == 5)
-        else { return nil }
+        let parts = text.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 4, let number = parts[0].asCount, let end = parts[1].asCount else { return nil }
         var sent: Anchor?
         if end > 0 {
             guard let digest = ProofDigest(parts[2].utf8) else { return nil }
@@ -40,9 +36,9 @@ struct ContentNumber: Hashable, Sendable {
             return nil
         }
         var held: FleetBytes?
-        if parts.count == 5 {
-            guard let fleet = parts[4].asCount, fleet > 0 else { return nil }
-            held = FleetBytes(fleet: fleet, byteCount: heldByteCount)
+        if parts[3] != "0" {
+            guard let bytes = FleetBytes(parts[3]), bytes.byteCount <= end else { return nil }
+            held = bytes
         }
         self.init(number: number, sent: sent, held: held)
     }
@@ -53,4 +49,19 @@ struct FleetBytes: Hashable, Sendable {
     /// The fleet's ordinal (``RememberedFleet``).
     let fleet: Int
     let byteCount: Int
+
+    var text: String { "\(self.byteCount):\(self.fleet)" }
+
+    init(fleet: Int, byteCount: Int) {
+        self.fleet = fleet
+        self.byteCount = byteCount
+    }
+
+    /// Parses some, but not none; `nil` for any other text.
+    init?(_ text: Substring) {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let byteCount = parts[0].asCount, byteCount > 0, let fleet = parts[1].asCount, fleet > 0
+        else { return nil }
+        self.init(fleet: fleet, byteCount: byteCount)
+    }
 }

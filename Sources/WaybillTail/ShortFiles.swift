@@ -52,20 +52,30 @@ struct EarlierBytes: Hashable, Sendable {
     /// The receiver's ordinal (``KnownReceivers``).
     let receiver: Int
     let byteCount: Int
+    /// How many of them a fleet has stored: its other receivers begin with a skip of these alone.
+    let stored: FleetBytes?
 
-    var text: String { "\(self.receiver):\(self.byteCount)" }
+    var text: String {
+        "\(self.receiver):\(self.byteCount)" + (self.stored.map { ":\($0.text)" } ?? "")
+    }
 
-    init(receiver: Int, byteCount: Int) {
+    init(receiver: Int, byteCount: Int, stored: FleetBytes? = nil) {
         self.receiver = receiver
         self.byteCount = byteCount
+        self.stored = stored
     }
 
     /// Parses one; `nil` for any other text.
     init?(_ text: Substring) {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, let receiver = parts[0].asCount, receiver > 0, let byteCount = parts[1].asCount,
+        let parts = text.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count >= 2, let receiver = parts[0].asCount, receiver > 0, let byteCount = parts[1].asCount,
             byteCount > 0
         else { return nil }
-        self.init(receiver: receiver, byteCount: byteCount)
+        var stored: FleetBytes?
+        if parts.count == 3 {
+            guard let bytes = FleetBytes(parts[2]), bytes.byteCount <= byteCount else { return nil }
+            stored = bytes
+        }
+        self.init(receiver: receiver, byteCount: byteCount, stored: stored)
     }
 }

@@ -222,6 +222,15 @@ extension Tail {
         return known.offset
     }
 
+    /// What of a log's first bytes the fleet has stored; `nil` if nothing, and without a fleet.
+    func storedBytes(of stream: StreamKey, upTo offset: Int) -> FleetBytes? {
+        guard self.isInFleet else { return nil }
+        let fleet = self.rememberedFleet.ordinal
+        let held = self.rememberedFleet.numbers[stream]?.heldByteCount(in: fleet) ?? 0
+        let byteCount = min(offset, max(held, self.storedByteCount(of: stream)))
+        return byteCount > 0 ? FleetBytes(fleet: fleet, byteCount: byteCount) : nil
+    }
+
     /// The digest of what was sent below an offset; `nil` when the file may have other bytes by now.
     private mutating func digest(of stream: StreamKey, below offset: Int) -> ProofDigest? {
         if let sent = self.table[stream].anchors.first(where: { $0.end == offset }) { return sent.digest }

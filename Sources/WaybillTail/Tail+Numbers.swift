@@ -31,9 +31,8 @@ extension Tail {
             number = known.number
         } else {
             number = self.firstNumber(of: key)
-            // What a receiver holds that stands alone, or belongs to another fleet, this one does not have.
-            let earlier = file.earlier.flatMap { self.receivers[$0.receiver]?.isOfFleet == true ? $0.byteCount : nil }
-            let sent = earlier.flatMap { self.anchor(of: key, below: $0, inStream: number) }
+            let stored = file.earlier?.stored.flatMap { $0.fleet == self.rememberedFleet.ordinal ? $0.byteCount : nil }
+            let sent = stored.flatMap { self.anchor(of: key, below: $0, inStream: number) }
             self.setNumber(of: key, to: number, heldBelow: sent)
         }
         self.table[key].walk = nil
@@ -155,7 +154,8 @@ extension Tail {
         // Bytes that the fleet has stored in this stream are skipped in any case.
         let isClaimed = self.rememberedFleet.claims[stream] != nil
         let held = number.heldByteCount(in: self.rememberedFleet.ordinal)
-        self.table[stream].heldBelow = offset == 0 && !isClaimed ? held : 0
+        let isEmpty = offset == 0 && !isClaimed
+        self.table[stream].heldBelow = isEmpty ? max(held, self.earlierByteCount(of: stream)) : 0
         return .goOn
     }
 

@@ -119,6 +119,7 @@ extension Tail {
                 rereadByteCount: reread))
         if file.provenByteCount > file.shippedByteCount { self.table[key].ending = .cut }
         let holder = byteCount > 0 ? self.receivers.current : nil
-        self.end(key, earlier: holder.map { EarlierBytes(receiver: $0, byteCount: byteCount) })
+        let stored = self.storedBytes(of: key, upTo: byteCount)
+        self.end(key, earlier: holder.map { EarlierBytes(receiver: $0, byteCount: byteCount, stored: stored) })
     }
 }

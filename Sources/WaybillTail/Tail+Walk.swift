@@ -45,7 +45,7 @@ extension Tail {
     }
 
     /// How many of the first bytes the present receiver holds in the stream of the file's content before.
-    private func earlierByteCount(of stream: StreamKey) -> Int {
+    func earlierByteCount(of stream: StreamKey) -> Int {
         guard let earlier = self.table[stream].earlier, earlier.receiver == self.receivers.current else { return 0 }
         return earlier.byteCount
     }

@@ -87,7 +87,12 @@ struct ContentMemoryTests {
         short.forget(key)
         #expect(short.isEmpty)
         #expect(EarlierBytes("1:20") == EarlierBytes(receiver: 1, byteCount: 20))
-        for text in ["", "1", "0:1", "1:0", "1:2:3", "a:b"] { #expect(EarlierBytes(Substring(text)) == nil) }
+        let stored = EarlierBytes(receiver: 1, byteCount: 20, stored: FleetBytes(fleet: 3, byteCount: 10))
+        #expect(EarlierBytes("1:20:10:3") == stored)
+        #expect(EarlierBytes(stored.text[...]) == stored)
+        for text in ["", "1", "0:1", "1:0", "1:2:3", "1:2:3:1", "1:2:0:1", "a:b"] {
+            #expect(EarlierBytes(Substring(text)) == nil)
+        }
     }
 
     @Test
