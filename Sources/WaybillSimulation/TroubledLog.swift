@@ -100,7 +100,9 @@ extension TroubledLog {
         guard let node = self.restingNode else { return }
         let bytes = node.bytes
         let keepsOld = self.life.fileDice.chance(200)
-        let isProven = !keepsOld && self.agent.isProven(bytes)
+        // Lines may have been heard of a copy, while it is open what this file has.
+        let isCut = (self.trouble.cutAt ?? .min) > self.life.schedule.now - .seconds(15)
+        let isProven = !keepsOld && !isCut && self.agent.isProven(bytes)
         self.life.note("\(self.path) is written again with its \(bytes.count) bytes\(isProven ? "" : ", not proven")")
         if !isProven {
             self.life.allowCopy(of: FileLines.of(bytes))
@@ -235,8 +237,10 @@ extension TroubledLog {
         self.trouble.cutAt = self.life.schedule.now
         self.life.note("\(self.path) is cut from \(bytes.count) to \(end) bytes")
         let isRegrown = self.life.fileDice.chance(500)
-        // At most one batch is shipped again, if the agent sees the file short and has all ends of batches.
-        let isSure = !isRegrown && self.life.boundsRereads
+        // At most one batch is shipped again, if the agent sees the file short, has all ends of batches, and has heard that
+        // they are durable, and not of a copy.
+        let isHeard = FileLines.of(bytes[..<end]).allSatisfy { self.agent.hasHeard($0) || self.life.isIgnored($0) }
+        let isSure = !isRegrown && self.life.boundsRereads && isHeard && self.trouble.copyCount == 0
         let start = isSure ? max(0, end - self.agent.fileRecord.batchByteCountMax) : 0
         self.life.allowCopy(of: FileLines.of(bytes[..<end]).filter { $0.endIndex >= start })
         self.life.takenAway(bytes[end...], seen: isKnown ? seen - end : 0)

@@ -132,6 +132,7 @@ extension Tail {
         self.table[key].provenByteCount = self.table[key].byteCount
         self.assignIncarnation(key, fingerprint, outdated)
         self.changes.insert(key)
+        if self.successions.leavingStem.remove(key) != nil { self.rememberStems() }
         self.releasePredecessors(of: self.table[key].identity)
         self.enqueue(key)
     }
@@ -322,6 +323,7 @@ extension Tail {
             self.table[new].descriptor = descriptor
             self.openFiles.replace(key, by: new)
         }
+        if !hasStem { self.successions.leavingStem.insert(new) }
         self.awaitSuccessor(key)
         self.forgetUnheld(key)
         self.observeNew(new)

@@ -9,6 +9,8 @@ struct Successions {
     var counts = SuccessionCounts()
     /// Files that were missing at the start, as far as they are missing still.
     var foundMissing: Set<StreamKey> = []
+    /// Contents of a file whose content before had another file's stem: only the registry says that they have their own.
+    var leavingStem: Set<StreamKey> = []
     /// Files that waited for one that was forgotten.
     private var released: [StreamKey] = []
 
@@ -19,6 +21,7 @@ struct Successions {
     mutating func forget(_ file: StreamKey) {
         self.short.forget(file)
         self.foundMissing.remove(file)
+        self.leavingStem.remove(file)
         self.released += self.departures.forget(file)
     }
 
@@ -232,10 +235,14 @@ extension Tail {
         for key in self.successions.departures.due(now.monotonic) where self.successions.departures.contains(key) {
             self.settleDeparture(key, now)
         }
-        guard self.successions.counts.continuedCount > continuedCount else { return }
+        if self.successions.counts.continuedCount > continuedCount { self.rememberStems() }
+    }
+
+    /// Writes to the registry which stem a content has, before more of it is shipped: when the agent ends, nothing else
+    /// says so.
+    mutating func rememberStems() {
         do throws(FileSystemError) {
-            // Before more of it is shipped: when the agent ends, only the registry knows which file has the content.
-            try self.writeAhead(now)
+            try self.writeAhead(self.looks.time)
         } catch {
             // The next checkpoint reports it, if it fails as well.
         }

@@ -243,6 +243,26 @@ struct TailSuccessionTests {
     }
 
     @Test
+    func `what follows a content with another stem is known after the agent was killed at once`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "head\n" + Self.lines(0..<20))
+        Self.run(bench)
+        try bench.checkpoint()
+        bench.kill()
+        files.memory.renumberDevice()
+        try bench.start()
+        Self.run(bench)
+        try bench.checkpoint()
+        files.rewrite("/log/a.log", "head\n" + Self.lines(30..<32))
+        bench.run()
+        bench.kill()
+        files.append("/log/a.log", Self.lines(32..<60))
+        try bench.start()
+        Self.run(bench)
+        #expect(bench.texts == ["head\n" + Self.lines(0..<20), "head\n" + Self.lines(30..<60)])
+    }
+
+    @Test
     func `a log that was rotated before its device got another number is found again`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
         files.append("/log/a.log", Self.lines(0..<50))
