@@ -38,17 +38,17 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
 
     /// Those with which agents keep every promise.
     package static let kept: Set<FileTrouble> = [
-        .deviceNumbers, .missingBirths, .bareRemounts, .fewDescriptors, .links, .mirrors, .copies,
-        .copyTruncates, .dips, .retractions, .regrowths,
+        .deviceNumbers, .missingBirths, .bareRemounts, .fewDescriptors, .links, .mirrors, .likeMirrors, .copies,
+        .copyTruncates, .dips, .retractions, .regrowths, .holes, .linkedSpools,
     ]
 
     /// Those that lives of fleets may have: what of a file is lost is known there only once its receivers are.
     package static let ofFleet = Set(Self.allCases).subtracting([.exactLoss, .linkedSpools])
 
-    /// Those with which agents of a fleet keep every promise; with other device numbers a life is not the same each time.
-    package static let keptInFleets = Self.kept.intersection(Self.ofFleet).subtracting([
-        .mirrors, .deviceNumbers, .bareRemounts, .missingBirths, .regrowths, .dips, .retractions,
-    ])
+    /// Those with which agents of a fleet keep every promise.
+    package static let keptInFleets: Set<FileTrouble> = [
+        .deviceNumbers, .fewDescriptors, .links, .copies, .copyTruncates, .dips,
+    ]
 }
 
 extension FileTrouble {

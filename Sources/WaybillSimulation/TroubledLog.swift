@@ -296,6 +296,8 @@ extension TroubledLog {
         self.life.schedule.after(self.life.fileDice.milliseconds(10...4_500)) { [self] in
             var bytes = node.bytes
             bytes.replaceSubrange(start..<(start + lines.count), with: lines)
+            // Where days pass within the moment, they are no moment's NULs.
+            if !self.life.remembersFiles { self.life.allowRepeats(of: FileLines.of(bytes)) }
             self.agent.disk.memory.place(self.path, bytes)
             self.isTearing = false
             self.life.note("\(self.path) has bytes in their place")

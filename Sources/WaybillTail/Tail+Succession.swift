@@ -284,19 +284,26 @@ extension Tail {
     }
 
     /// Tells what was seen of a file that was to continue another one and is gone, unless one of these files has it.
+    ///
+    /// One that was not longer than the other one is told only if that can be read and has other bytes.
     private mutating func tellGone(_ departure: Departures.Departure, of file: TailedFile, in keys: [StreamKey]) {
         let offset = file.provenByteCount
-        guard let end = departure.goneEnd, end.offset > offset else { return }
+        guard let end = departure.goneEnd else { return }
+        var isOther = end.offset > offset
         for key in keys where self.table.contains(key) {
             guard case .opened(let descriptor) = self.open(key) else { continue }
             do throws(FileSystemError) {
                 if try self.holds(descriptor, end) { return }
+                if key == keys.first { isOther = true }
             } catch {
                 self.readFailed(key, error)
             }
         }
-        let byteCount = end.offset - offset
-        self.notices.lost(.vanished(nil, path: file.path, offset: offset, lostByteCount: byteCount), byteCount)
+        guard isOther else { return }
+        let start = end.offset > offset ? offset : 0
+        let byteCount = end.offset - start
+        self.notices.lost(
+            .vanished(nil, path: departure.name.text, offset: start, lostByteCount: byteCount), byteCount)
     }
 
     /// Whether a file is at its path, or at another one by now.

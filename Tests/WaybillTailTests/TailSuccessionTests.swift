@@ -262,6 +262,26 @@ struct TailSuccessionTests {
         #expect(bench.texts == ["head\n" + Self.lines(0..<20), "head\n" + Self.lines(30..<60)])
     }
 
+    @Test(arguments: [false, true])
+    func `a file that was seen for a moment and is gone is told unless the one before it has its bytes`(
+        isBeginning: Bool
+    ) throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(
+            files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))], limits: limits)
+        let old = "head\n" + Self.lines(0..<50)
+        files.append("/log/a.log", old)
+        Self.run(bench)
+        files.move("/log/a.log", "/log/a.log.1")
+        files.append("/log/a.log", isBeginning ? String(old.prefix(40)) : "head\nother\n")
+        bench.scan()
+        Self.replace(files, "/log/a.log", "head\nthird\n")
+        Self.run(bench)
+        #expect(bench.texts == [old, "head\nthird\n"])
+        #expect(bench.losses == (isBeginning ? [] : ["vanished /log/a.log 0+11"]))
+    }
+
     @Test
     func `a log that was rotated before its device got another number is found again`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
