@@ -124,7 +124,9 @@ extension Tail {
         let end = StreamOffset(UInt64(cursor + batch.count))
         let missing = StreamProof.byteCount(at: end) - batch.count
         var tail = missing > 0 ? try self.lastBytes(descriptor, below: cursor, count: missing) : []
-        tail += batch.suffix(StreamProof.byteCountMax - max(0, missing))
+        // A slice: `suffix` of a sequence would go through all of it.
+        let start = batch.count - min(batch.count, StreamProof.byteCountMax - max(0, missing))
+        tail.append(contentsOf: UnsafeRawBufferPointer(rebasing: batch[start...]))
         self.table[stream].cursor = cursor + batch.count
         self.countShipped(stream)
         self.anchor(stream, tail, at: end)
