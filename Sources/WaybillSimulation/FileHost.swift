@@ -106,6 +106,11 @@ enum FileLines {
 extension FileHost {
     func changed(_ path: String) { self.changed(path, isFolder: false) }
 
+    /// Every file of its logs, behind links or not.
+    var logFiles: [(path: String, bytes: [UInt8])] {
+        [SimulatedAgent.logs, SimulatedAgent.links].flatMap { self.disk.memory.files(below: $0) }
+    }
+
     /// Lines have been heard to be durable.
     func heard(_ lines: some Sequence<ArraySlice<UInt8>>) {
         let now = self.life.schedule.now
@@ -198,13 +203,11 @@ extension FileHost {
         guard self.isPowered, !self.life.knows(.missingBirths) || !self.troubledLogs.contains(where: \.isTearing) else {
             return
         }
-        for folder in [SimulatedAgent.logs, SimulatedAgent.links] {
-            for (path, bytes) in self.disk.memory.files(below: folder) where !self.isKept(path, bytes) {
-                let lines = FileLines.of(bytes)
-                self.life.allowCopy(of: lines)
-                // They prove something once they are heard again.
-                for line in lines where self.fileRecord.heard[line] != .max { self.fileRecord.heard[line] = nil }
-            }
+        for (path, bytes) in self.logFiles where !self.isKept(path, bytes) {
+            let lines = FileLines.of(bytes)
+            self.life.allowCopy(of: lines)
+            // They prove something once they are heard again.
+            for line in lines where self.fileRecord.heard[line] != .max { self.fileRecord.heard[line] = nil }
         }
         self.life.note("the sources' disk has another device number")
         self.kill()

@@ -32,10 +32,7 @@ extension SiteLife {
         // Where a content had its ids from went with the registry: it is stored once more.
         let moving: Set<FileTrouble> = [.deviceNumbers, .bareRemounts, .mirrors, .likeMirrors]
         if !self.fileTroubles.isDisjoint(with: moving), kind != .oldRegistry || self.oldRegistry != nil {
-            for folder in [SimulatedAgent.logs, SimulatedAgent.links] {
-                let files = self.agent.disk.memory.files(below: folder)
-                for (_, bytes) in files { self.ledger.allowRepeats(of: FileLines.of(bytes)) }
-            }
+            for (_, bytes) in self.agent.logFiles { self.ledger.allowRepeats(of: FileLines.of(bytes)) }
         }
         switch kind {
         case .oldRegistry where self.oldRegistry == nil:

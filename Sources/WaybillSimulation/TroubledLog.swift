@@ -43,9 +43,13 @@ extension TroubledLog {
 
     /// Whether the agent may wait to see what the file has: what it sees meanwhile is of no content.
     var isUndecided: Bool {
-        let time = max(self.trouble.cutAt ?? .min, self.trouble.mirrored?.time ?? .min)
-        return time > self.life.schedule.now - .seconds(15)
+        self.isCut || self.isRecent(self.trouble.mirrored?.time)
     }
+
+    /// The same for what was cut alone.
+    private var isCut: Bool { self.isRecent(self.trouble.cutAt) }
+
+    private func isRecent(_ time: Int64?) -> Bool { (time ?? .min) > self.life.schedule.now - .seconds(15) }
 
     /// The file, when it is at rest: at its name, with whole lines alone.
     private var restingNode: MemoryDisk.Node? {
@@ -101,8 +105,7 @@ extension TroubledLog {
         let bytes = node.bytes
         let keepsOld = self.life.fileDice.chance(200)
         // Lines may have been heard of a copy, while it is open what this file has.
-        let isCut = (self.trouble.cutAt ?? .min) > self.life.schedule.now - .seconds(15)
-        let isProven = !keepsOld && !isCut && self.agent.isProven(bytes)
+        let isProven = !keepsOld && !self.isCut && self.agent.isProven(bytes)
         self.life.note("\(self.path) is written again with its \(bytes.count) bytes\(isProven ? "" : ", not proven")")
         if !isProven {
             self.life.allowCopy(of: FileLines.of(bytes))

@@ -21,9 +21,6 @@ struct ContentNumber: Hashable, Sendable {
         self.held = held
     }
 
-    /// How many of the first bytes a fleet holds in a sealed stream with a lower number.
-    func heldByteCount(in fleet: Int) -> Int { self.held.flatMap { $0.fleet == fleet ? $0.byteCount : nil } ?? 0 }
-
     /// Parses one; `nil` for any other text.
     init?(_ text: Substring) {
         let parts = text.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false)
@@ -59,9 +56,10 @@ struct FleetBytes: Hashable, Sendable {
 
     /// Parses some, but not none; `nil` for any other text.
     init?(_ text: Substring) {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, let byteCount = parts[0].asCount, byteCount > 0, let fleet = parts[1].asCount, fleet > 0
-        else { return nil }
+        guard let (byteCount, fleet) = text.asCounts, byteCount > 0, fleet > 0 else { return nil }
         self.init(fleet: fleet, byteCount: byteCount)
     }
+
+    /// `nil` for another fleet, which does not hold them.
+    func byteCount(in fleet: Int) -> Int? { self.fleet == fleet ? self.byteCount : nil }
 }

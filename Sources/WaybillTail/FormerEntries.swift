@@ -39,8 +39,8 @@ struct FormerEntries {
         case .segment: self.segments[entry.id] = entry
         case .foreign:
             let inode = entry.identity.inode
-            let others = self.byInode[inode] ?? []
-            self.byInode[inode, default: []].insert(entry, at: others.firstIndex { $0.id > entry.id } ?? others.count)
+            let index = self.byInode[inode].map { entries in entries.firstIndex { $0.id > entry.id } ?? entries.count }
+            self.byInode[inode, default: []].insert(entry, at: index ?? 0)
             guard entry.state != .gone, !(self.entry(at: entry.path)?.isLater(than: entry) ?? false) else { return }
             self.inodesByPath[FNV1a.hash(entry.path.utf8)] = inode
         }

@@ -52,10 +52,7 @@ struct SegmentDispute: Hashable, Sendable {
 
     /// Parses one; `nil` for any other text.
     init?(_ text: Substring) {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, let receiver = parts[0].asCount, receiver > 0, let since = parts[1].asCount else {
-            return nil
-        }
+        guard let (receiver, since) = text.asCounts, receiver > 0 else { return nil }
         self.init(receiver: receiver, since: WallTime(milliseconds: Int64(since)))
     }
 }

@@ -233,4 +233,11 @@ extension Substring {
         guard let first = self.utf8.first, first != UInt8(ascii: "+"), let value = Int(self) else { return nil }
         return (0...(1 << 53 - 1)).contains(value) ? value : nil
     }
+
+    /// Two counts with a colon between them.
+    var asCounts: (Int, Int)? {
+        let parts = self.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 2, let first = parts[0].asCount, let second = parts[1].asCount else { return nil }
+        return (first, second)
+    }
 }

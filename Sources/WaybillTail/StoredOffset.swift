@@ -125,6 +125,9 @@ struct RememberedFleet {
         entry.number = self.numbers[key]
     }
 
+    /// How many of a content's first bytes the fleet holds in a sealed stream with a lower number.
+    func heldByteCount(of number: ContentNumber?) -> Int { number?.held?.byteCount(in: self.ordinal) ?? 0 }
+
     /// The greatest number under which the fleet may know a file's content.
     func greatestNumber(of key: StreamKey) -> Int {
         max(self.numbers[key]?.number ?? 0, self.offsets[key]?.incarnation ?? 0)

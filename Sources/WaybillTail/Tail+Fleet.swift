@@ -225,10 +225,9 @@ extension Tail {
     /// What of a log's first bytes the fleet has stored; `nil` if nothing, and without a fleet.
     func storedBytes(of stream: StreamKey, upTo offset: Int) -> FleetBytes? {
         guard self.isInFleet else { return nil }
-        let fleet = self.rememberedFleet.ordinal
-        let held = self.rememberedFleet.numbers[stream]?.heldByteCount(in: fleet) ?? 0
+        let held = self.rememberedFleet.heldByteCount(of: self.rememberedFleet.numbers[stream])
         let byteCount = min(offset, max(held, self.storedByteCount(of: stream)))
-        return byteCount > 0 ? FleetBytes(fleet: fleet, byteCount: byteCount) : nil
+        return byteCount > 0 ? FleetBytes(fleet: self.rememberedFleet.ordinal, byteCount: byteCount) : nil
     }
 
     /// The digest of what was sent below an offset; `nil` when the file may have other bytes by now.

@@ -31,7 +31,7 @@ extension Tail {
             number = known.number
         } else {
             number = self.firstNumber(of: key)
-            let stored = file.earlier?.stored.flatMap { $0.fleet == self.rememberedFleet.ordinal ? $0.byteCount : nil }
+            let stored = file.earlier?.stored?.byteCount(in: self.rememberedFleet.ordinal)
             let sent = stored.flatMap { self.anchor(of: key, below: $0, inStream: number) }
             self.setNumber(of: key, to: number, heldBelow: sent)
         }
@@ -145,7 +145,7 @@ extension Tail {
         self.endRest(stream)
         guard doesAgree else {
             if self.table[stream].walkCount == 0 { self.tellDifference(stream, at: offset) }
-            return self.renumber(stream, heldBelow: number.heldByteCount(in: self.rememberedFleet.ordinal))
+            return self.renumber(stream, heldBelow: self.rememberedFleet.heldByteCount(of: number))
         }
         self.begin(stream, incarnation: number.number, offset: offset, proof)
         if offset > number.sent?.end ?? 0, let digest = proof.digest {
@@ -153,7 +153,7 @@ extension Tail {
         }
         // Bytes that the fleet has stored in this stream are skipped in any case.
         let isClaimed = self.rememberedFleet.claims[stream] != nil
-        let held = number.heldByteCount(in: self.rememberedFleet.ordinal)
+        let held = self.rememberedFleet.heldByteCount(of: number)
         let isEmpty = offset == 0 && !isClaimed
         self.table[stream].heldBelow = isEmpty ? max(held, self.earlierByteCount(of: stream)) : 0
         return .goOn

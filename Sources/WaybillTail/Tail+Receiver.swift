@@ -138,7 +138,7 @@ extension Tail {
             return self.positionGone(stream, at: offset)
         }
         if self.table[stream].isSegment { return self.segmentPositioned(stream, at: offset, proof, doesAgree) }
-        if !doesAgree, self.isShorter(stream, than: offset, proof) { return .postponed }
+        if !doesAgree, self.awaitsRegrowth(stream, to: offset, proof) { return .postponed }
         if let number = self.presentNumber(of: stream) {
             return self.positionedInFleet(stream, number, at: offset, proof, doesAgree)
         }
@@ -404,8 +404,8 @@ extension Tail {
         if file.phase == .sealOffered { self.table[stream].phase = .complete }
         if !doesAgree { self.tellDifference(stream, at: offset) }
         if let number = self.presentNumber(of: stream) {
-            let held = doesAgree ? offset : number.heldByteCount(in: self.rememberedFleet.ordinal)
-            return self.renumber(stream, heldBelow: held)
+            return self.renumber(
+                stream, heldBelow: doesAgree ? offset : self.rememberedFleet.heldByteCount(of: number))
         }
         var walk = IncarnationWalk(after: file)
         if doesAgree, offset > 0 {

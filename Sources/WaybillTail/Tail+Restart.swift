@@ -19,7 +19,7 @@ extension Tail {
             guard let source = self.source(named: entry.source) else { continue }
             let file = TailedFile(entry, source: source, origin: .segment(id: id), for: self.receivers.current)
             guard !self.leads(entry.path, to: entry.identity), !self.mayBeUnfinished(entry.path),
-                self.isDirectoryPresent(file)
+                !self.isBehindLink(file), self.isDirectoryPresent(file)
             else { continue }
             self.former.segments[id] = nil
             self.bySegment[id] = self.insertGone(file, .unseen)

@@ -222,7 +222,7 @@ extension Tail {
         return real
     }
 
-    /// Whether a segment still has its name in the folder that its spool's link led to.
+    /// Whether a segment still has its name in the folder that its spool's link led to: it is not gone.
     func isBehindLink(_ file: TailedFile) -> Bool {
         guard file.isSegment, let real = file.real?.path else { return false }
         do throws(FileSystemError) {
@@ -242,10 +242,8 @@ extension Tail {
     /// Whether the directory of a missing file can be checked and is on the file's device: then the file is gone.
     ///
     /// A directory that cannot be read, or is on another device because nothing is mounted there now, proves nothing.
-    /// If directories were deleted with the file, the nearest existing one is checked. A segment is not gone, either, while
-    /// only the link to its spool leads elsewhere.
+    /// If directories were deleted with the file, the nearest existing one is checked.
     func isDirectoryPresent(_ file: TailedFile) -> Bool {
-        guard !self.isBehindLink(file) else { return false }
         var directory = Path.parent(of: file.path)
         do throws(FileSystemError) {
             while true {

@@ -79,14 +79,18 @@ extension Tail {
         _ key: StreamKey, _ descriptor: FileID, upTo sentByteCount: Int
     ) throws(FileSystemError) -> Bool {
         guard try self.isUnchanged(key, descriptor) else { return false }
-        for end in self.table[key].ends.upTo(sentByteCount) where try !self.holds(descriptor, end) { return false }
-        return try self.agreement(of: descriptor, with: self.table[key], self.rememberedFleet.numbers[key]) == .whole
+        let file = self.table[key]
+        for end in file.ends.upTo(sentByteCount) where end.offset > file.shippedByteCount {
+            guard try self.holds(descriptor, end) else { return false }
+        }
+        return try self.agreement(of: descriptor, with: file, self.rememberedFleet.numbers[key]) == .whole
     }
 
-    /// Whether a log is shorter than what was sent of it before the connection was lost: the receiver proves to hold that.
+    /// Makes a log wait that is shorter than what was sent of it before the connection was lost, as one that is shorter
+    /// than what was acknowledged: the receiver proves to hold that.
     ///
-    /// It waits then, as one that is shorter than what was acknowledged.
-    mutating func isShorter(_ stream: StreamKey, than offset: Int, _ proof: StreamProof) -> Bool {
+    /// - Returns: whether it is, and waits.
+    mutating func awaitsRegrowth(_ stream: StreamKey, to offset: Int, _ proof: StreamProof) -> Bool {
         let file = self.table[stream]
         guard !file.isSegment, offset > file.byteCount, let receiver = self.receivers.current,
             let sent = file.anchors.first(where: { $0.end == offset }), sent.digest == proof.digest

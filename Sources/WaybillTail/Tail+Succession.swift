@@ -7,8 +7,7 @@ struct Successions {
     var short = ShortFiles()
     var stems = TakenStems()
     var counts = SuccessionCounts()
-    /// Files that were missing at the start, as far as they are missing still.
-    var foundMissing: Set<StreamKey> = []
+    var foundMissing = MissingFiles()
     /// Contents of a file whose content before had another file's stem: only the registry says that they have their own.
     var leavingStem: Set<StreamKey> = []
     /// Files that waited for one that was forgotten.
@@ -90,12 +89,10 @@ extension Tail {
     /// the one that was opened.
     mutating func noteRenumbered(_ key: StreamKey) {
         let file = self.table[key]
-        guard file.birth != 0, !self.successions.foundMissing.isEmpty else { return }
-        for missing in self.successions.foundMissing.sorted(by: { $0.rawValue < $1.rawValue }) {
+        guard file.birth != 0 else { return }
+        for missing in self.successions.foundMissing.files(in: file.identity.inode) {
             let other = self.table[missing]
-            guard missing != key, other.identity.inode == file.identity.inode, other.birth == file.birth,
-                other.identity.device != file.identity.device
-            else { continue }
+            guard other.birth == file.birth, other.identity.device != file.identity.device else { continue }
             self.setAside(missing, source: self.sources[other.source].name)
         }
     }
@@ -107,7 +104,7 @@ extension Tail {
         file.isUndecided = true
         self.former.take(entry)
         let key = self.table.insert(file)
-        self.successions.foundMissing.insert(key)
+        self.successions.foundMissing.insert(key, inode: file.identity.inode)
         if self.table.key(of: file.identity) == nil {
             self.table.indexIdentity(of: key)
         } else {

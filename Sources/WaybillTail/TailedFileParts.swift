@@ -31,7 +31,7 @@ struct TailedFileParts {
     var descriptor: FileID?
     var lastUse = 0
 
-    /// Up to where the content was shipped in other streams than the present one.
+    /// Up to where the content was shipped in other streams than the present one, and to other receivers.
     var shippedByteCount: Int {
         self.others.reduce(max(self.heldBelow, self.walk?.best?.offset ?? 0, self.earlier?.byteCount ?? 0)) {
             max($0, $1.offset)
