@@ -39,7 +39,8 @@ extension SiteLife: FileLife {
             let end = bytes[start...].firstIndex(of: 0x0A) ?? bytes.endIndex
             let line = bytes[start..<end].drop { $0 == 0 }
             if !self.ledger.isAcknowledged(line) {
-                self.lossByteCountMax += min(end + 1, bytes.endIndex) - line.startIndex
+                // Of NULs that were never read, nobody knows that they are a hole.
+                self.lossByteCountMax += min(end + 1, bytes.endIndex) - start
                 if end - bytes.startIndex < seen { self.seenAway.append(line) }
             }
             start = end + 1

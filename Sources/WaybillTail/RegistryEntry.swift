@@ -79,7 +79,9 @@ struct RegistryEntry: Hashable {
         self.earlier = file.earlier
         self.ends = file.isSegment ? BatchEnds() : file.ends.kept
         self.disputes = file.disputes
-        self.byteCount = file.byteCount
+        // A file that may grow back had this content up to there.
+        self.byteCount =
+            file.isUndecided && !file.isSegment ? max(file.byteCount, file.provenByteCount) : file.byteCount
         self.modified = file.modified
         self.pastHeads = file.pastHeads
         self.ending = file.ending

@@ -15,6 +15,8 @@ struct ShortFiles {
         var byteCountMin: Int
         /// Up to where it was sent: a receiver may hold that, though it has not said so.
         var sentByteCount: Int
+        /// Where it ended when it had grown again.
+        var end: BatchEnds.End?
     }
 
     private var files: [StreamKey: Short] = [:]
@@ -32,6 +34,8 @@ struct ShortFiles {
         short.sentByteCount = max(short.sentByteCount, sentByteCount)
         self.files[file] = short
     }
+
+    mutating func note(_ file: StreamKey, _ end: BatchEnds.End) { self.files[file]?.end = end }
 
     /// Whether a file had its time to grow back.
     func isOver(_ file: StreamKey, after patience: Duration, _ now: MonotonicTime) -> Bool {

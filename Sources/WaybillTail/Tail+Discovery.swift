@@ -137,7 +137,7 @@ extension Tail {
     /// The change indicated by a file's current length and modification time.
     private func lengthNews(_ file: TailedFile, _ status: FileStatus) -> LengthNews {
         guard status.byteCount != file.byteCount || status.modified != file.modified else { return .none }
-        if status.byteCount < file.shippedByteCount { return .cut }
+        if status.byteCount < (file.isSegment ? file.shippedByteCount : file.provenByteCount) { return .cut }
         return status.byteCount > file.byteCount ? .grown : .rewritten
     }
 
@@ -158,12 +158,10 @@ extension Tail {
         switch news {
         case .cut where self.table[key].isSegment: self.segmentCut(key, status)
         case .cut: self.shorter(key, byteCount: status.byteCount, modified: status.modified)
+        // Whether it has grown back is decided at the end of the look.
         case .grown where self.successions.short.contains(key), .rewritten where self.successions.short.contains(key):
-            // Whether it has grown back is decided at the end of the look.
-            self.table[key].byteCount = status.byteCount
-            self.table[key].modified = status.modified
+            self.shorter(key, byteCount: status.byteCount, modified: status.modified)
         case .none, .grown, .rewritten:
-            self.cutUnread(key, to: status.byteCount)
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
@@ -184,21 +182,6 @@ extension Tail {
         if self.table.contains(key) { self.enqueue(key) }
     }
 
-    /// Reports the loss in a file that became shorter, but not shorter than what was read.
-    mutating func cutUnread(_ key: StreamKey, to byteCount: Int) {
-        let file = self.table[key]
-        let proven = file.provenByteCount
-        guard byteCount < proven, !file.isSegment else { return }
-        self.table[key].examined = min(file.examined, byteCount)
-        self.table[key].provenByteCount = byteCount
-        self.table[key].ends = file.ends.limited(to: byteCount)
-        // The line behind NULs may be gone: they are measured again.
-        if file.hole.map({ byteCount <= $0.end + Fingerprint.byteCountMax }) ?? false { self.forgetHole(key) }
-        let lost = proven - byteCount - (file.hole?.byteCount(within: byteCount, proven) ?? 0)
-        self.notices.lost(
-            .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)
-    }
-
     /// Holds a file that has grown, and makes sure that it still has its content, so that a loss can be told exactly.
     private mutating func proveLength(_ key: StreamKey) {
         guard !self.table[key].isSegment else { return self.hold(key) }
@@ -206,10 +189,18 @@ extension Tail {
         guard case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
             guard try self.isUnchanged(key, descriptor) else { return self.truncated(key) }
-            self.table[key].provenByteCount = self.table[key].byteCount
+            try self.prove(key, descriptor)
         } catch {
             self.readFailed(key, error)
         }
+    }
+
+    /// Notes that a file has its content up to its length, and how that ends if it is not read yet.
+    mutating func prove(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) {
+        let byteCount = self.table[key].byteCount
+        self.table[key].provenByteCount = byteCount
+        guard byteCount > self.table[key].shippedByteCount else { return }
+        self.table[key].provenHash = FNV1a.hash(try self.lastBytes(descriptor, below: byteCount))
     }
 
     /// Decides about files that are not at their name, or shorter than what was read, once their time is over.
@@ -285,12 +276,13 @@ extension Tail {
             let file = self.table[key]
             guard !self.hasInode(key) || !self.leads(file.path, to: file.identity) else { continue }
             if !file.isSegment, self.hasInode(key),
-                let path = self.findRenamed(file, self.rememberedFleet.numbers[key], &search)
+                let found = self.findRenamed(file, self.rememberedFleet.numbers[key], &search),
+                self.isRenumbered(key, as: found.identity)
             {
-                self.move(key, to: path)
+                self.move(key, to: found.path)
                 self.table[key].real = nil
                 self.decided(key)
-                if self.source(of: path) == nil { self.left(key, now) }
+                if self.source(of: found.path) == nil { self.left(key, now) }
                 continue
             }
             if self.isRenamedForReshipment(file) {
@@ -317,6 +309,18 @@ extension Tail {
             }
         }
         lost.removeAll()
+    }
+
+    /// Gives a file that was missing at the start the identity with which it was found.
+    ///
+    /// - Returns: whether it has that.
+    private mutating func isRenumbered(_ key: StreamKey, as identity: FileIdentity) -> Bool {
+        guard self.table[key].identity != identity else { return true }
+        guard self.successions.foundMissing.contains(key), self.table.key(of: identity) == nil else { return false }
+        self.table.removeIdentity(of: key)
+        self.table[key] = self.table[key].renumbered(identity.device)
+        self.table.indexIdentity(of: key)
+        return true
     }
 
     /// Whether a missing segment has another name now, under which a scan finds it.

@@ -121,6 +121,7 @@ extension Tail {
             }
             if let fingerprint, try self.awaitsFormer(key, descriptor, fingerprint) { return }
             outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
+            if fingerprint != nil { try self.prove(key, descriptor) }
         } catch {
             self.readFailed(key, error)
             return
@@ -129,7 +130,6 @@ extension Tail {
         // What follows it does not follow the file that it waited for.
         self.successions.departures.withdraw(key)
         self.table[key].fingerprint = fingerprint
-        self.table[key].provenByteCount = self.table[key].byteCount
         self.assignIncarnation(key, fingerprint, outdated)
         self.changes.insert(key)
         if self.successions.leavingStem.remove(key) != nil { self.rememberStems() }
@@ -209,7 +209,9 @@ extension Tail {
             self.former.take(own)
             self.table[key].restore(own, for: self.receivers.current)
             self.restoreInFleet(key, own)
-            self.foundAgain(key, own, file)
+            if file.byteCount < self.table[key].provenByteCount {
+                self.shorter(key, byteCount: file.byteCount, modified: file.modified)
+            }
             return
         }
         let taken = self.numberAfterTaken(key, fingerprint)
@@ -225,17 +227,6 @@ extension Tail {
         if taken != nil { self.table[key].walk = IncarnationWalk(next: self.table[key].incarnation) }
         self.number(key)
         self.notices.append(.discovered(self.id(of: key), path: file.path))
-    }
-
-    /// Compares the length of a file that was found again with that in its entry.
-    private mutating func foundAgain(_ key: StreamKey, _ entry: RegistryEntry, _ found: TailedFile) {
-        let shipped = self.table[key].shippedByteCount
-        self.table[key].provenByteCount = max(entry.byteCount, shipped)
-        if found.byteCount < shipped {
-            self.shorter(key, byteCount: found.byteCount, modified: found.modified)
-        } else {
-            self.cutUnread(key, to: found.byteCount)
-        }
     }
 
     /// Whether an entry is for this file, whatever its content was then.
@@ -271,14 +262,20 @@ extension Tail {
     ///
     /// - Parameter earlier: what a receiver holds of the new content already.
     mutating func end(_ key: StreamKey, earlier: EarlierBytes? = nil) {
+        self.settleCut(key)
         // What was seen beyond may be of the new content.
         self.table[key].byteCount = self.table[key].provenByteCount
         self.table[key].isUndecided = false
+        let isLeavingStem = self.table[key].hasFormerStem || self.successions.leavingStem.contains(key)
         self.successions.forget(key)
-        self.beginIncarnation(replacing: key, earlier)
+        let new = self.beginIncarnation(replacing: key, earlier)
+        if isLeavingStem { self.successions.leavingStem.insert(new) }
+        self.awaitSuccessor(key)
+        self.forgetUnheld(key)
+        self.observeNew(new)
     }
 
-    private mutating func beginIncarnation(replacing key: StreamKey, _ earlier: EarlierBytes?) {
+    private mutating func beginIncarnation(replacing key: StreamKey, _ earlier: EarlierBytes?) -> StreamKey {
         let file = self.table[key]
         var successor = file
         successor.fingerprint = nil
@@ -323,10 +320,7 @@ extension Tail {
             self.table[new].descriptor = descriptor
             self.openFiles.replace(key, by: new)
         }
-        if !hasStem { self.successions.leavingStem.insert(new) }
-        self.awaitSuccessor(key)
-        self.forgetUnheld(key)
-        self.observeNew(new)
+        return new
     }
 
     /// Reads the current length of the new content.
@@ -367,6 +361,7 @@ extension Tail {
     mutating func vanished(_ key: StreamKey) {
         if case .sealed = self.table[key].phase { return self.forget(key) }
         if self.successions.departures.leave(key) { return self.forget(key) }
+        self.settleCut(key)
         self.table[key].ending = .unseen
         if !self.table[key].isSegment, self.table[key].isIdentified {
             self.table[key].byteCount = self.table[key].provenByteCount

@@ -69,7 +69,9 @@ extension Tail {
             return .nothing
         }
         self.table[stream].byteCount = max(self.table[stream].byteCount, offset + count)
-        self.table[stream].provenByteCount = max(self.table[stream].provenByteCount, offset + count)
+        if !self.table[stream].isSegment, self.table[stream].provenByteCount < self.table[stream].byteCount {
+            try self.prove(stream, descriptor)
+        }
         if self.mayBeHole(stream, UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
             self.table[stream].hole = PendingHole(offset: offset)
             if let hole = try self.continueHole(stream, descriptor, buffer, now) { return hole }

@@ -43,12 +43,16 @@ extension Tail {
         let isAtPath = self.leads(entry.path, to: entry.identity)
         if isAtPath, entry.state == .open { return }
         if !isAtPath {
-            guard let path = self.findRenamed(file, entry.number, &search) else {
+            guard let found = self.findRenamed(file, entry.number, &search) else {
                 guard self.isDirectoryPresent(file) else { return }
                 if entry.state == .open, !self.former.isFrozen(entry) { self.noteUnseenEnd(of: file) }
                 return self.freeze(entry, .unseen)
             }
-            file.place = FilePlace(path)
+            guard found.identity == entry.identity || self.table.key(of: found.identity) == nil else { return }
+            var renumbered = entry
+            renumbered.identity = found.identity
+            file = TailedFile(renumbered, source: source, origin: .foreign, for: self.receivers.current)
+            file.place = FilePlace(found.path)
             file.real = nil
         }
         file.phase = .left(since: now.monotonic)

@@ -13,6 +13,7 @@ struct FileSearch {
 
 /// What is in a folder: the paths of its files, and its subfolders.
 struct FolderListing {
+    var device: UInt64?
     var files: [FileIdentity: String] = [:]
     var folders: [(path: String, modified: Int64)] = []
 }
@@ -24,20 +25,25 @@ struct FolderListing {
 /// following links, is regular, and belongs to the folder's owner.
 extension Tail {
     /// Searches for a file in the folder of its old path, in the one where it really was, and in their subfolders.
+    ///
+    /// - Returns: its path, and its identity there: a device may have another number after a restart.
     mutating func findRenamed(
         _ file: TailedFile, _ number: ContentNumber?, _ search: inout FileSearch
-    ) -> String? {
+    ) -> (path: String, identity: FileIdentity)? {
         let folders = self.searchedFolders(of: file)
         // Listing a folder may close the file.
         let isUnlinked = self.isUnlinked(file)
         for folder in folders {
-            guard let path = self.listing(of: folder, file, &search).files[file.identity] else { continue }
-            if self.isTaken(file, number, at: path, below: folder) { return path }
+            let listing = self.listing(of: folder, file, &search)
+            let there = file.renumbered(listing.device)
+            guard let path = listing.files[there.identity] else { continue }
+            if self.isTaken(there, number, at: path, below: folder) { return (path, there.identity) }
         }
         guard !isUnlinked else { return nil }
         for folder in folders {
-            guard let path = self.subfolders(of: folder, file, &search)[file.identity] else { continue }
-            if self.isTaken(file, number, at: path, below: folder) { return path }
+            let there = file.renumbered(self.listing(of: folder, file, &search).device)
+            guard let path = self.subfolders(of: folder, file, &search)[there.identity] else { continue }
+            if self.isTaken(there, number, at: path, below: folder) { return (path, there.identity) }
         }
         return nil
     }
@@ -105,7 +111,8 @@ extension Tail {
         if let listing = search.listings[key] { return listing }
         var listing = FolderListing()
         do throws(FileSystemError) {
-            guard try self.files.status(at: folder) != nil else { return listing }
+            guard let status = try self.files.status(at: folder) else { return listing }
+            listing.device = status.identity.device
             for name in try self.names(in: folder) {
                 let path = file.path.utf8.contains(UInt8(ascii: "/")) ? Path.join(folder, name) : name
                 guard let status = try self.status(at: path, source: file.source) else { continue }
@@ -141,18 +148,18 @@ extension Tail {
         if let found = search.subfolders[key] { return found }
         var found: [FileIdentity: String] = [:]
         var room = FileSearch.nameCountMax
-        let folders = self.listing(of: folder, file, &search).folders
-        for subfolder in folders.sorted(by: { $0.modified > $1.modified }) where room > 0 {
+        let listing = self.listing(of: folder, file, &search)
+        for subfolder in listing.folders.sorted(by: { $0.modified > $1.modified }) where room > 0 {
             room -= 1
-            self.addFiles(of: subfolder.path, on: file.identity.device, to: &found, &room)
+            self.addFiles(of: subfolder.path, on: listing.device, to: &found, &room)
         }
         search.subfolders[key] = found
         return found
     }
 
-    /// Adds the files of a subfolder that is no link, and on the device of the file that is searched for.
+    /// Adds the files of a subfolder that is no link, and on the device of its folder.
     private mutating func addFiles(
-        of folder: String, on device: UInt64, to found: inout [FileIdentity: String], _ room: inout Int
+        of folder: String, on device: UInt64?, to found: inout [FileIdentity: String], _ room: inout Int
     ) {
         do throws(FileSystemError) {
             guard let status = try self.files.status(ofEntry: folder), status.kind == .directory,

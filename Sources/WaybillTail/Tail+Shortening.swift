@@ -1,25 +1,47 @@
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Decides about foreign files that are shorter than what was read of them.
+/// Decides about foreign files that are shorter than they were.
 ///
 ///     shorter ─▶ has grown back within 5 s, with the same bytes ─▶ goes on
+///             ─▶ otherwise, and all that was shipped is there ─▶ goes on; what is missing is lost
 ///             ─▶ otherwise ─▶ another content; of its first bytes, those that were shipped are skipped
 ///     cut below its first line ─▶ another content
 ///
 /// What was shipped is known by the last batch end below the smallest length that was seen: at most one batch more than
 /// what differs is shipped twice. Nothing of that is lost.
 extension Tail {
-    /// Handles a length below what was read of a foreign file.
+    /// Handles the length of a foreign file that is shorter than it was, or has been since a while.
     mutating func shorter(_ key: StreamKey, byteCount: Int, modified: Int64) {
         guard let mayGrowBack = self.mayGrowBack(key, byteCount) else { return }
         guard mayGrowBack else { return self.truncated(key) }
+        if let short = self.successions.short[key], byteCount < self.table[key].byteCount,
+            self.table[key].byteCount > short.byteCountMin
+        {
+            // What it had before was of this content, and is not what it waits for.
+            self.settleCut(key)
+        }
         self.table[key].byteCount = byteCount
         self.table[key].modified = modified
         self.table[key].isUndecided = true
         let sent = self.table[key].shippedByteCount
         self.successions.short.note(key, byteCount: byteCount, sent: sent, self.looks.time.monotonic)
         self.looks.fresh.note(key, self.looks.time.monotonic)
+        self.noteGrowth(key)
+    }
+
+    /// Remembers how a short file ends that has grown since: that may be cut, too.
+    private mutating func noteGrowth(_ key: StreamKey) {
+        let byteCount = self.table[key].byteCount
+        guard let short = self.successions.short[key], byteCount > short.byteCountMin,
+            case .opened(let descriptor) = self.open(key)
+        else { return }
+        do throws(FileSystemError) {
+            let end = BatchEnds.End(offset: byteCount, tail: try self.lastBytes(descriptor, below: byteCount))
+            self.successions.short.note(key, end)
+        } catch {
+            self.readFailed(key, error)
+        }
     }
 
     /// Whether a file begins as its content does; assumed where it cannot be read now, and `nil` where another file has
@@ -54,14 +76,19 @@ extension Tail {
     private mutating func settleShort(_ key: StreamKey, _ now: TailTime) {
         guard let short = self.successions.short[key] else { return }
         let file = self.table[key]
-        let isBack = file.byteCount >= max(file.shippedByteCount, short.sentByteCount)
+        let sent = max(file.shippedByteCount, short.sentByteCount)
+        let isCut = short.byteCountMin >= sent
+        let isBack = file.byteCount >= (isCut ? file.provenByteCount : sent)
         let isOver = self.successions.short.isOver(key, after: self.limits.shortPatience, now.monotonic)
         guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
-            if isBack, try self.isWhole(key, descriptor, upTo: short.sentByteCount) {
-                self.successions.short.forget(key)
-                self.decided(key)
-                self.changes.insert(key)
+            if isCut {
+                guard try self.isUnchanged(key, descriptor) else { return self.truncated(key) }
+                let isWhole = isBack ? try self.hasProvenEnd(key, descriptor) : false
+                if !isWhole { self.settleCut(key) }
+                try self.goesOn(key, descriptor)
+            } else if isBack, try self.isWhole(key, descriptor, upTo: short.sentByteCount) {
+                try self.goesOn(key, descriptor)
                 self.notices.append(
                     .regrown(self.id(of: key), path: file.path, byteCount: short.byteCountMin, offset: file.cursor))
             } else if isOver {
@@ -72,6 +99,54 @@ extension Tail {
         } catch {
             self.readFailed(key, error)
         }
+    }
+
+    /// Takes up a file that had its time to grow back, as it is now.
+    private mutating func goesOn(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) {
+        self.successions.short.forget(key)
+        self.decided(key)
+        self.changes.insert(key)
+        if self.table[key].byteCount >= self.table[key].provenByteCount {
+            try self.prove(key, descriptor)
+        } else {
+            // What was shipped is there again, and what was not may come.
+            self.shorter(key, byteCount: self.table[key].byteCount, modified: self.table[key].modified)
+        }
+    }
+
+    /// Whether a file that has grown back ends, up to where it was proven, as it did.
+    private func hasProvenEnd(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
+        let file = self.table[key]
+        guard let hash = file.provenHash else { return true }
+        return try self.holds(descriptor, BatchEnds.End(offset: file.provenByteCount, hash: hash))
+    }
+
+    /// Reports what is lost in a file that waits, and of which nothing that was shipped is missing: it does not grow back.
+    mutating func settleCut(_ key: StreamKey) {
+        let file = self.table[key]
+        guard let short = self.successions.short[key],
+            short.byteCountMin >= max(file.shippedByteCount, short.sentByteCount)
+        else { return }
+        self.tellCut(key, to: short.byteCountMin)
+        // What it has since is of this content, too.
+        self.table[key].provenByteCount = file.byteCount
+        if let end = short.end, end.offset == file.byteCount { self.table[key].provenHash = end.hash }
+        self.successions.short.forget(key)
+    }
+
+    /// Reports what is lost in a file that became shorter, but not shorter than what was shipped.
+    mutating func tellCut(_ key: StreamKey, to byteCount: Int) {
+        let file = self.table[key]
+        let proven = file.provenByteCount
+        guard byteCount < proven else { return }
+        self.table[key].examined = min(file.examined, byteCount)
+        self.table[key].provenByteCount = byteCount
+        self.table[key].ends = file.ends.limited(to: byteCount)
+        // The line behind NULs may be gone: they are measured again.
+        if file.hole.map({ byteCount <= $0.end + Fingerprint.byteCountMax }) ?? false { self.forgetHole(key) }
+        let lost = proven - byteCount - (file.hole?.byteCount(within: byteCount, proven) ?? 0)
+        self.notices.lost(
+            .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)
     }
 
     /// Whether a file has all that was shipped of it, and all that was sent up to an offset.

@@ -124,6 +124,7 @@ extension Tail {
         self.table.removePath(of: key)
         self.table[key].reach = .replaced
         self.table[key].isUndecided = true
+        self.settleCut(key)
         self.successions.short.forget(key)
     }
 
@@ -362,6 +363,7 @@ extension Tail {
             return false
         }
         self.takeStem(of: key)
+        self.settleCut(key)
         self.closeDescriptor(key)
         self.table.removeIdentity(of: key)
         self.table.removePath(of: key)
@@ -374,7 +376,7 @@ extension Tail {
         if file.reach != .path { self.table.removePath(of: key) }
         self.table.indexIdentity(of: key)
         self.table[key].descriptor = descriptor
-        self.cutUnread(key, to: file.byteCount)
+        self.tellCut(key, to: file.byteCount)
         self.table[key].provenByteCount = file.byteCount
         self.successions.short.forget(key)
         self.successions.foundMissing.remove(key)

@@ -173,7 +173,18 @@ struct TailedFile {
     /// The length at which the file was last seen to have this content.
     var provenByteCount: Int {
         get { max(self.box?.value.provenByteCount ?? 0, self.shippedByteCount) }
-        set { if newValue != self.provenByteCount { self.own.value.provenByteCount = newValue } }
+        set {
+            guard newValue != self.provenByteCount else { return }
+            let box = self.own
+            box.value.provenByteCount = newValue
+            box.value.provenHash = nil
+        }
+    }
+
+    /// The hash of the last bytes below ``provenByteCount`` as in ``BatchEnds``, if they are not shipped; `nil` if unknown.
+    var provenHash: UInt64? {
+        get { self.box?.value.provenHash }
+        set { if newValue != self.provenHash { self.own.value.provenHash = newValue } }
     }
 
     /// Up to where the content was shipped, in whichever stream and to whichever receiver: a log that is shorter, or that
@@ -199,6 +210,15 @@ struct TailedFile {
     var real: FilePlace? {
         get { self.box?.value.real }
         set { if newValue != self.real { self.own.value.real = newValue } }
+    }
+
+    /// The same file on a device that may have another number now: one with a birth, and not open, can be told from others.
+    func renumbered(_ device: UInt64?) -> TailedFile {
+        guard let device, device != self.identity.device, self.birth != 0, self.descriptor == nil else { return self }
+        var file = self
+        file.identity = FileIdentity(device: device, inode: self.identity.inode)
+        file.stem = self.stem
+        return file
     }
 
     /// Makes another file the one that has the content.

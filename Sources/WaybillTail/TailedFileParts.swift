@@ -23,6 +23,7 @@ struct TailedFileParts {
     var anchors: [Anchor] = []
     var ends = BatchEnds()
     var provenByteCount = 0
+    var provenHash: UInt64?
     var earlier: EarlierBytes?
     var real: FilePlace?
     var examined = 0

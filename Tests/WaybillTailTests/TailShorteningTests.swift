@@ -45,6 +45,34 @@ struct TailShorteningTests {
         #expect(bench.withTail { $0.successionCounts.rereadByteCount } == 0)
     }
 
+    /// Lines that were seen and not read.
+    private static let unread = Self.line(20) + Self.line(21)
+
+    @Test(arguments: ["back", "other", "short"], [false, true])
+    func `unread bytes that are missing for a moment are no loss`(then what: String, isRestarted: Bool) throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        files.append("/log/a.log", Self.unread)
+        bench.scan()
+        files.rewrite("/log/a.log", text + Self.line(20))
+        bench.advance(500)
+        bench.scan()
+        try bench.checkpoint()
+        if isRestarted { try bench.restart() }
+        var end = Self.line(20)
+        switch what {
+        case "back": end += Self.line(21)
+        case "other": end += Self.line(22) + Self.line(23)
+        default: break
+        }
+        files.rewrite("/log/a.log", text + end)
+        Self.wait(bench, 6_000)
+        #expect(bench.texts == [text + end])
+        // What a line was that an earlier agent saw is not known.
+        let isLost = what == "short" || what == "other" && !isRestarted
+        #expect(bench.withTail { $0.notices.loss.byteCount } == (isLost ? Self.line(21).utf8.count : 0))
+    }
+
     @Test func `a file that is gone before it has grown back is sealed`() throws {
         var limits = TailLimits()
         limits.openFileCountMax = 1

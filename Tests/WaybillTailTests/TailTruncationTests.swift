@@ -138,7 +138,10 @@ struct TailTruncationTests {
         if isStopped { try bench.start() }
         bench.scan()
         files.append("/log/a.log", "four\n")
-        bench.run()
+        for _ in 0..<6 {
+            bench.advance(1_000)
+            bench.run()
+        }
         #expect(bench.texts == ["one\ntwo\nfour\n"])
         #expect(bench.losses == ["cut /log/a.log 8+6"])
         #expect(bench.withTail { $0.notices.loss } == TailLoss(byteCount: 6, occasionCount: 1))
