@@ -36,6 +36,8 @@ protocol FileLife: AnyObject {
     ///
     /// - Parameter seen: how many of the first bytes the agent knows to be there.
     func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int)
+    /// So many bytes may be told to be lost that are not.
+    func mayBeTold(lost byteCount: Int)
 }
 
 extension FileLife {

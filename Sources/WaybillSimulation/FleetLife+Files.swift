@@ -25,6 +25,7 @@ extension FleetLife: FileLife {
     }
 
     func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int) {}
+    func mayBeTold(lost byteCount: Int) {}
 }
 
 extension FleetAgent: FileHost {

@@ -47,6 +47,8 @@ extension SiteLife: FileLife {
         }
     }
 
+    func mayBeTold(lost byteCount: Int) { self.lossByteCountMax += byteCount }
+
     /// What is wrong with the loss that was told; `nil` when all is well.
     func lossProblem(stored: [[ArraySlice<UInt8>: Int]]) -> String? {
         let hiding: Set<Trouble> = [

@@ -249,6 +249,8 @@ extension TroubledLog {
         self.life.takenAway(bytes[end...], seen: isKnown ? seen - end : 0)
         self.life.cutAway(FileLines.of(bytes[end...]), isKnown: isKnown)
         self.agent.forgetHeard(bytes[end...])
+        // An agent that never sees it short ships all of it again, and tells so if that is cut, too.
+        if isRegrown { self.life.mayBeTold(lost: end) }
         self.cut(to: end)
         self.agent.fileRecord.followers.insert(self.path)
         self.agent.changed(self.path)
@@ -299,6 +301,8 @@ extension TroubledLog {
         self.life.schedule.after(self.life.fileDice.milliseconds(10...4_500)) { [self] in
             var bytes = node.bytes
             bytes.replaceSubrange(start..<(start + lines.count), with: lines)
+            // Of a content that was not read yet nobody knows that it begins with NULs.
+            if start == 0 { self.life.mayBeTold(lost: bytes.count) }
             // Where days pass within the moment, they are no moment's NULs.
             if !self.life.remembersFiles { self.life.allowRepeats(of: FileLines.of(bytes)) }
             self.agent.disk.memory.place(self.path, bytes)

@@ -92,7 +92,7 @@ struct FormerEntries {
 
 extension RegistryEntry {
     /// Whether its file was written to after another one.
-    fileprivate func isLater(than other: RegistryEntry) -> Bool {
+    func isLater(than other: RegistryEntry) -> Bool {
         (self.modified, self.id) > (other.modified, other.id)
     }
 }

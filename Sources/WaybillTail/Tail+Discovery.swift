@@ -270,11 +270,16 @@ extension Tail {
     }
 
     /// Handles files no longer at their path: renamed, deleted, or on an unmounted file system.
-    mutating func settleLost(_ lost: inout [StreamKey], _ now: TailTime) {
+    ///
+    /// - Returns: whether each of them could be looked for; another look tries again.
+    @discardableResult
+    mutating func settleLost(_ lost: inout [StreamKey], _ now: TailTime) -> Bool {
         var search = FileSearch()
+        var isCertain = true
         for key in lost where self.table.contains(key) && self.table[key].reach == .path {
             let file = self.table[key]
             guard !self.hasInode(key) || !self.leads(file.path, to: file.identity) else { continue }
+            search.isUncertain = false
             if !file.isSegment, self.hasInode(key),
                 let found = self.findRenamed(file, self.rememberedFleet.numbers[key], &search),
                 self.isRenumbered(key, as: found.identity)
@@ -283,6 +288,10 @@ extension Tail {
                 self.table[key].real = nil
                 self.decided(key)
                 if self.source(of: found.path) == nil { self.left(key, now) }
+                continue
+            }
+            if search.isUncertain {
+                isCertain = false
                 continue
             }
             if self.isRenamedForReshipment(file) {
@@ -309,6 +318,7 @@ extension Tail {
             }
         }
         lost.removeAll()
+        return isCertain
     }
 
     /// Gives a file that was missing at the start the identity with which it was found.

@@ -260,8 +260,10 @@ extension Tail {
 
     /// Ends a content in favour of another one in the same file.
     ///
-    /// - Parameter earlier: what a receiver holds of the new content already.
-    mutating func end(_ key: StreamKey, earlier: EarlierBytes? = nil) {
+    /// - Parameters:
+    ///   - earlier: what a receiver holds of the new content already.
+    ///   - keptBelow: how many of the new content's first bytes were shipped.
+    mutating func end(_ key: StreamKey, earlier: EarlierBytes? = nil, keptBelow: Int = 0) {
         self.settleCut(key)
         // What was seen beyond may be of the new content.
         self.table[key].byteCount = self.table[key].provenByteCount
@@ -269,6 +271,7 @@ extension Tail {
         let isLeavingStem = self.table[key].hasFormerStem || self.successions.leavingStem.contains(key)
         self.successions.forget(key)
         let new = self.beginIncarnation(replacing: key, earlier)
+        self.table[new].keptBelow = keptBelow
         if isLeavingStem { self.successions.leavingStem.insert(new) }
         self.awaitSuccessor(key)
         self.forgetUnheld(key)
@@ -415,8 +418,9 @@ extension Tail {
     /// Reports the loss in a stream that can no longer be read, now that its end at `offset` is known.
     mutating func tellEnding(_ key: StreamKey, at offset: Int) {
         let file = self.table[key]
-        let nulCount = file.hole?.byteCount(within: offset, file.byteCount) ?? 0
-        let lostByteCount = max(0, file.byteCount - offset - nulCount)
+        let start = max(offset, file.keptBelow)
+        let nulCount = file.hole?.byteCount(within: start, file.byteCount) ?? 0
+        let lostByteCount = max(0, file.byteCount - start - nulCount)
         let id = self.streamID(of: file)
         switch file.ending {
         case .cut:

@@ -44,7 +44,7 @@ extension Tail {
         if isAtPath, entry.state == .open { return }
         if !isAtPath {
             guard let found = self.findRenamed(file, entry.number, &search) else {
-                guard self.isDirectoryPresent(file) else { return }
+                guard !search.isUncertain, self.isDirectoryPresent(file) else { return }
                 if entry.state == .open, !self.former.isFrozen(entry) { self.noteUnseenEnd(of: file) }
                 return self.freeze(entry, .unseen)
             }

@@ -9,6 +9,13 @@ struct FileSearch {
     var listings: [PathKey: FolderListing] = [:]
     /// What is in the subfolders of a folder.
     var subfolders: [PathKey: [FileIdentity: String]] = [:]
+    /// Whether something could not be looked at just now: what is not found may be there.
+    var isUncertain = false
+
+    /// Notes an error; what nobody may read stays unread.
+    mutating func failed(_ error: FileSystemError) {
+        if [.tooManyFiles, .diskError, .hanging].contains(error.code) { self.isUncertain = true }
+    }
 }
 
 /// What is in a folder: the paths of its files, and its subfolders.
@@ -30,6 +37,7 @@ extension Tail {
     mutating func findRenamed(
         _ file: TailedFile, _ number: ContentNumber?, _ search: inout FileSearch
     ) -> (path: String, identity: FileIdentity)? {
+        search.isUncertain = false
         let folders = self.searchedFolders(of: file)
         // Listing a folder may close the file.
         let isUnlinked = self.isUnlinked(file)
@@ -37,25 +45,25 @@ extension Tail {
             let listing = self.listing(of: folder, file, &search)
             let there = file.renumbered(listing.device)
             guard let path = listing.files[there.identity] else { continue }
-            if self.isTaken(there, number, at: path, below: folder) { return (path, there.identity) }
+            if self.isTaken(there, number, at: path, below: folder, &search) { return (path, there.identity) }
         }
         guard !isUnlinked else { return nil }
         for folder in folders {
             let there = file.renumbered(self.listing(of: folder, file, &search).device)
             guard let path = self.subfolders(of: folder, file, &search)[there.identity] else { continue }
-            if self.isTaken(there, number, at: path, below: folder) { return (path, there.identity) }
+            if self.isTaken(there, number, at: path, below: folder, &search) { return (path, there.identity) }
         }
         return nil
     }
 
     private mutating func isTaken(
-        _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String
+        _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String, _ search: inout FileSearch
     ) -> Bool {
         // The inode of an open file is its own.
         if file.descriptor != nil { return true }
         return self.source(of: path) == file.source
             ? self.isSame(file, number, at: path, in: file.source)
-            : self.isProven(file, number, at: path, below: folder)
+            : self.isProven(file, number, at: path, below: folder, &search)
     }
 
     /// Whether the inode of a file that is not open is still its own at another path: it has the file's birth or, where
@@ -123,9 +131,10 @@ extension Tail {
                 }
             }
         } catch {
-            // Files listed so far still count; a file that is not found keeps its descriptor or waits.
+            // Files listed so far still count.
+            search.failed(error)
         }
-        search.listings[key] = listing
+        if !search.isUncertain { search.listings[key] = listing }
         return listing
     }
 
@@ -151,15 +160,16 @@ extension Tail {
         let listing = self.listing(of: folder, file, &search)
         for subfolder in listing.folders.sorted(by: { $0.modified > $1.modified }) where room > 0 {
             room -= 1
-            self.addFiles(of: subfolder.path, on: listing.device, to: &found, &room)
+            self.addFiles(of: subfolder.path, on: listing.device, to: &found, &room, &search)
         }
-        search.subfolders[key] = found
+        if !search.isUncertain { search.subfolders[key] = found }
         return found
     }
 
     /// Adds the files of a subfolder that is no link, and on the device of its folder.
     private mutating func addFiles(
-        of folder: String, on device: UInt64?, to found: inout [FileIdentity: String], _ room: inout Int
+        of folder: String, on device: UInt64?, to found: inout [FileIdentity: String], _ room: inout Int,
+        _ search: inout FileSearch
     ) {
         do throws(FileSystemError) {
             guard let status = try self.files.status(ofEntry: folder), status.kind == .directory,
@@ -173,13 +183,13 @@ extension Tail {
                 found[status.identity] = path
             }
         } catch {
-            // What is in a folder that cannot be read is not found.
+            search.failed(error)
         }
     }
 
     /// Whether a file outside the patterns is the one that was followed.
-    private func isProven(
-        _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String
+    private mutating func isProven(
+        _ file: TailedFile, _ number: ContentNumber?, at path: String, below folder: String, _ search: inout FileSearch
     ) -> Bool {
         // A bare name is below the current folder.
         let prefix = Path.join(folder, "").utf8
@@ -195,7 +205,10 @@ extension Tail {
                 file.birth == 0 || status.birth == 0 || file.birth == status.birth
             else { return false }
             return try self.hasContent(of: file, number, descriptor)
+        } catch  where error.code == .tooManyFiles && self.lowerOpenFileCount() {
+            return self.isProven(file, number, at: path, below: folder, &search)
         } catch {
+            search.failed(error)
             return false
         }
     }

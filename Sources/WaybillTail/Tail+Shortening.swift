@@ -83,6 +83,11 @@ extension Tail {
         guard isBack || isOver, case .opened(let descriptor) = self.open(key) else { return }
         do throws(FileSystemError) {
             if isCut {
+                if let found = file.hole?.found, try !self.hasLineBehindHole(key, descriptor) {
+                    // Whatever is behind the NULs now was not there before.
+                    self.successions.short.note(key, byteCount: found.end, sent: 0, now.monotonic)
+                    self.settleCut(key)
+                }
                 guard try self.isUnchanged(key, descriptor) else { return self.truncated(key) }
                 let isWhole = isBack ? try self.hasProvenEnd(key, descriptor) : false
                 if !isWhole { self.settleCut(key) }
@@ -144,7 +149,8 @@ extension Tail {
         self.table[key].ends = file.ends.limited(to: byteCount)
         // The line behind NULs may be gone: they are measured again.
         if file.hole.map({ byteCount <= $0.end + Fingerprint.byteCountMax }) ?? false { self.forgetHole(key) }
-        let lost = proven - byteCount - (file.hole?.byteCount(within: byteCount, proven) ?? 0)
+        let start = max(byteCount, file.keptBelow)
+        let lost = max(0, proven - start - (file.hole?.byteCount(within: start, proven) ?? 0))
         self.notices.lost(
             .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)
     }
@@ -199,6 +205,10 @@ extension Tail {
         if file.provenByteCount > file.shippedByteCount { self.table[key].ending = .cut }
         let holder = byteCount > 0 ? self.receivers.current : nil
         let stored = self.storedBytes(of: key, upTo: byteCount)
-        self.end(key, earlier: holder.map { EarlierBytes(receiver: $0, byteCount: byteCount, stored: stored) })
+        let kept = max(file.keptBelow, file.heldByteCount(at: self.receivers.current))
+        self.table[key].keptBelow = byteCountMin
+        self.end(
+            key, earlier: holder.map { EarlierBytes(receiver: $0, byteCount: byteCount, stored: stored) },
+            keptBelow: min(byteCountMin, kept))
     }
 }

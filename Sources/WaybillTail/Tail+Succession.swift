@@ -77,12 +77,15 @@ extension Tail {
     }
 
     /// Notes that a file which was opened now has the inode of one that was at its path, and is another one.
+    ///
+    /// Of several, one on each device number that there was, the last one is what it may continue.
     mutating func noteReplaced(by key: StreamKey) {
         let file = self.table[key]
-        for entry in self.former.entries(of: file.identity.inode)
-        where entry.path == file.path && entry.state != .gone && !self.isSameFile(entry, file) {
-            self.restoreDeparted(entry, source: file.source)
+        guard self.successions.departures.departed(from: file.path) == nil else { return }
+        let others = self.former.entries(of: file.identity.inode).filter { entry in
+            entry.path == file.path && entry.state != .gone && !self.isSameFile(entry, file)
         }
+        if let last = others.max(by: { $1.isLater(than: $0) }) { self.restoreDeparted(last, source: file.source) }
     }
 
     /// Gives back the entry of a file that seemed to have left its name, and that has another device number now: it is
@@ -247,7 +250,11 @@ extension Tail {
     }
 
     private mutating func settleDeparture(_ key: StreamKey, _ now: TailTime) {
-        let isNowhere = self.mayBeContinued(self.table[key]) && !self.isAtPath(key, now)
+        var isNowhere = false
+        if self.mayBeContinued(self.table[key]) {
+            guard let isAtPath = self.isAtPath(key, now) else { return }
+            isNowhere = !isAtPath
+        }
         if isNowhere { self.lookAtName(of: key, now) }
         guard self.table.contains(key), let departure = self.successions.departures.settle(key) else { return }
         self.successions.departures.settling = key
@@ -298,18 +305,19 @@ extension Tail {
             }
         }
         guard isOther else { return }
-        let start = end.offset > offset ? offset : 0
+        // It waited because it had all that was shipped up to the last batch end below its own.
+        let start = end.offset > offset ? offset : file.ends.upTo(end.offset).first?.offset ?? 0
         let byteCount = end.offset - start
         self.notices.lost(
             .vanished(nil, path: departure.name.text, offset: start, lostByteCount: byteCount), byteCount)
     }
 
-    /// Whether a file is at its path, or at another one by now.
-    private mutating func isAtPath(_ key: StreamKey, _ now: TailTime) -> Bool {
+    /// Whether a file is at its path, or at another one by now; `nil` if it cannot be looked for now.
+    private mutating func isAtPath(_ key: StreamKey, _ now: TailTime) -> Bool? {
         guard self.table[key].reach == .path, self.hasInode(key) else { return false }
         if self.leads(self.table[key].path, to: self.table[key].identity) { return true }
         var lost = [key]
-        self.settleLost(&lost, now)
+        guard self.settleLost(&lost, now) else { return nil }
         return self.table.contains(key) && self.table[key].reach == .path
             && self.leads(self.table[key].path, to: self.table[key].identity)
     }

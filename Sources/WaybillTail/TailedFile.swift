@@ -187,6 +187,13 @@ struct TailedFile {
         set { if newValue != self.provenHash { self.own.value.provenHash = newValue } }
     }
 
+    /// How many of the first bytes are no loss though the stream lacks them: they were shipped in the stream of the content
+    /// before, or are in the content after it.
+    var keptBelow: Int {
+        get { self.box?.value.keptBelow ?? 0 }
+        set { if newValue != self.keptBelow { self.own.value.keptBelow = newValue } }
+    }
+
     /// Up to where the content was shipped, in whichever stream and to whichever receiver: a log that is shorter, or that
     /// has other bytes there, has another content.
     var shippedByteCount: Int {

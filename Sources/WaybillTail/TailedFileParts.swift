@@ -24,6 +24,7 @@ struct TailedFileParts {
     var ends = BatchEnds()
     var provenByteCount = 0
     var provenHash: UInt64?
+    var keptBelow = 0
     var earlier: EarlierBytes?
     var real: FilePlace?
     var examined = 0
@@ -44,7 +45,7 @@ struct TailedFileParts {
         self.descriptor == nil && self.segmentID == nil && self.overlong == nil && self.examined <= cursor
             && self.incarnation == 0 && self.streamIncarnation == 0 && self.walk == nil && self.heldBelow == 0
             && self.others.isEmpty && self.disputes.isEmpty && self.pastHeads.isEmpty && self.stem == nil
-            && self.earlier == nil && self.real == nil && self.ends.ends.count <= 1
+            && self.earlier == nil && self.keptBelow == 0 && self.real == nil && self.ends.ends.count <= 1
             && self.hole.map { $0.end <= acked } ?? true && self.provenByteCount <= acked
             && self.anchors.count <= 1 && self.anchors.allSatisfy { $0.end == acked }
     }

@@ -53,6 +53,36 @@ struct TailSearchTests {
         #expect(self.unseen(bench).isEmpty)
     }
 
+    /// `EMFILE` and `EIO`.
+    @Test(arguments: [24, 5] as [Int32], [false, true])
+    func `what cannot be looked for just now is not lost`(errno: Int32, isStopped: Bool) throws {
+        files.append("/pods/0.log", Self.lines(0..<30))
+        disk.link("/log/p.log", to: "/pods/0.log")
+        let bench = try self.bench("/log/*.log", followsLinks: true)
+        bench.settle()
+        bench.scan()
+        try bench.checkpoint()
+        bench.kill()
+        files.append("/pods/0.log", Self.lines(30..<40))
+        if !isStopped {
+            try bench.start()
+            bench.scan()
+        }
+        files.move("/pods/0.log", "/pods/0.log.1")
+        files.append("/pods/0.log", "next\n")
+        files.setFaults { $0.path.hasPrefix("/pods") && [.open, .list].contains($0.verb) ? .error(errno) : nil }
+        if isStopped { try bench.start() }
+        for _ in 0..<20 {
+            bench.advance(500)
+            bench.run()
+        }
+        files.clearFaults()
+        bench.settle()
+        #expect(bench.texts == [Self.lines(0..<40), "next\n"])
+        #expect(self.unseen(bench).isEmpty)
+        #expect(bench.losses.isEmpty)
+    }
+
     @Test func `what was rotated behind a link is found after its device got another number`() throws {
         files.append("/pods/0.log", Self.lines(0..<30))
         disk.link("/log/p.log", to: "/pods/0.log")

@@ -189,6 +189,33 @@ struct TailShorteningTests {
         #expect(bench.texts == [text.dropLast(Self.line(19).utf8.count) + "other\n"])
     }
 
+    @Test(arguments: [false, true])
+    func `what two contents of a log have is lost with neither`(isShipped: Bool) throws {
+        let bench = try TailBench(files)
+        let lines = (0..<4).map(Self.line)
+        files.append("/log/a.log", lines.joined())
+        bench.scan()
+        bench.isSlow = true
+        bench.ship()
+        if isShipped { bench.deliver() }
+        files.rewrite("/log/a.log", lines[..<3].joined())
+        for _ in 0..<12 {
+            bench.scan()
+            bench.advance(500)
+        }
+        files.append("/log/a.log", "other\n")
+        bench.scan()
+        if isShipped {
+            files.rewrite("/log/a.log", "new\n")
+            bench.scan()
+        }
+        bench.isSlow = false
+        bench.loseConnection()
+        Self.wait(bench, 6_000)
+        // Its last line, or the one that was written after the cut.
+        #expect(bench.withTail { $0.notices.loss.byteCount } == (isShipped ? 6 : lines[3].utf8.count))
+    }
+
     @Test
     func `a file that is shorter than what was sent and not acknowledged is waited for`() throws {
         let bench = try TailBench(files)

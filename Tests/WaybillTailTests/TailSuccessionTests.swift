@@ -204,6 +204,29 @@ struct TailSuccessionTests {
     }
 
     @Test
+    func `of contents on several device numbers the last one goes on`() throws {
+        let disk = MemoryDisk(hasBirths: false)
+        let files = FaultyFiles(disk)
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        try bench.checkpoint()
+        bench.kill()
+        // The content before is nowhere, and its device has another number.
+        files.rewrite("/log/a.log", Self.lines(0..<1) + Self.lines(50..<100))
+        disk.renumberDevice()
+        try bench.start()
+        Self.run(bench, milliseconds: 12_000)
+        try bench.checkpoint()
+        bench.kill()
+        disk.renumberDevice()
+        files.append("/log/a.log", "more\n")
+        try bench.start()
+        Self.run(bench, milliseconds: 12_000)
+        #expect(bench.texts == [Self.lines(0..<50), Self.lines(0..<1) + Self.lines(50..<100) + "more\n"])
+    }
+
+    @Test
     func `what goes on in another file is known after the agent was killed at once`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
         files.append("/log/a.log", Self.lines(0..<50))
