@@ -36,12 +36,6 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
     /// The spool is behind a link, which leads elsewhere now and then.
     case linkedSpools
 
-    /// Those with which agents keep every promise.
-    package static let kept: Set<FileTrouble> = [
-        .deviceNumbers, .missingBirths, .bareRemounts, .fewDescriptors, .links, .mirrors, .likeMirrors, .copies,
-        .copyTruncates, .dips, .retractions, .regrowths, .holes, .linkedSpools,
-    ]
-
     /// Those that lives of fleets may have: what of a file is lost is known there only once its receivers are.
     package static let ofFleet = Set(Self.allCases).subtracting([.exactLoss, .linkedSpools])
 

@@ -98,7 +98,7 @@ package final class SiteLife {
     ///
     /// - Parameter files: the kinds of trouble with files that it may have.
     package static func run(
-        seed: UInt64, bugs: Set<PlantedBug> = [], files: Set<FileTrouble> = FileTrouble.kept,
+        seed: UInt64, bugs: Set<PlantedBug> = [], files: Set<FileTrouble> = Set(FileTrouble.allCases),
         trace: ((String) -> Void)? = nil
     ) -> Report {
         let life = SiteLife(seed: seed, bugs: bugs, files: files, trace: trace)

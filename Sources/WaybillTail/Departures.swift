@@ -16,6 +16,8 @@ struct Departures {
         var candidates: [Candidate] = []
         /// The end of the longest one that is gone.
         var goneEnd: BatchEnds.End?
+        /// How many of that one's first bytes are in its file still, which was cut.
+        var keptBelow = 0
     }
 
     struct Candidate {
@@ -78,13 +80,14 @@ struct Departures {
 
     /// Notes that a candidate is gone, or has another content.
     ///
+    /// - Parameter keptBelow: how many of its first bytes its file still has.
     /// - Returns: whether it was one.
     @discardableResult
-    mutating func leave(_ candidate: StreamKey) -> Bool {
+    mutating func leave(_ candidate: StreamKey, keptBelow: Int = 0) -> Bool {
         guard let file = self.predecessors.removeValue(forKey: candidate), var departure = self.departures[file],
             let index = departure.candidates.firstIndex(where: { $0.file == candidate })
         else { return false }
-        departure.noteGone(departure.candidates.remove(at: index).end)
+        departure.noteGone(departure.candidates.remove(at: index).end, keptBelow: keptBelow)
         self.departures[file] = departure
         return true
     }
@@ -98,7 +101,7 @@ struct Departures {
     /// Goes on with a departure of a file that has departed again, for these candidates.
     mutating func resume(_ departure: Departure, of file: StreamKey, with candidates: ArraySlice<Candidate>) {
         for candidate in candidates { self.wait(candidate.file, for: file, end: candidate.end) }
-        if let end = departure.goneEnd { self.departures[file]?.noteGone(end) }
+        if let end = departure.goneEnd { self.departures[file]?.noteGone(end, keptBelow: departure.keptBelow) }
     }
 
     /// The departed files whose time is over, in a fixed order.
@@ -124,7 +127,9 @@ struct Departures {
 }
 
 extension Departures.Departure {
-    fileprivate mutating func noteGone(_ end: BatchEnds.End) {
-        if end.offset > self.goneEnd?.offset ?? 0 { self.goneEnd = end }
+    fileprivate mutating func noteGone(_ end: BatchEnds.End, keptBelow: Int) {
+        guard end.offset > self.goneEnd?.offset ?? 0 else { return }
+        self.goneEnd = end
+        self.keptBelow = keptBelow
     }
 }

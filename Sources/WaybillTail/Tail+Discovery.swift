@@ -165,7 +165,6 @@ extension Tail {
             self.table[key].byteCount = status.byteCount
             self.table[key].modified = status.modified
             if case .left = self.table[key].phase, news == .grown { self.table[key].isGrowing = true }
-            if news == .rewritten { self.reexamineHole(key) }
             if !self.table[key].isIdentified {
                 self.identify(key, .growing)
             } else if news == .rewritten, !self.table[key].isSegment {

@@ -176,9 +176,14 @@ extension Tail {
     }
 
     /// Has NULs at the end of a file read again, because something was written over them.
-    mutating func reexamineHole(_ key: StreamKey) {
+    mutating func reexamineHole(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) {
         let file = self.table[key]
-        if let hole = file.hole, hole.offset == file.cursor { self.table[key].examined = 0 }
+        guard let hole = file.hole, hole.offset == file.cursor else { return }
+        self.table[key].examined = 0
+        let first = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
+        if try self.files.readFully(descriptor, at: hole.offset, into: first) == 1, first[0] != 0 {
+            self.table[key].hole = nil
+        }
     }
 
     /// Whether the line behind the NULs at the cursor is still there; true without such a line.

@@ -117,7 +117,8 @@ extension Tail {
             self.noteReplaced(by: key)
             self.noteRenumbered(key)
             if let end = self.successions.departures.end(of: key), try !self.holds(descriptor, end) {
-                self.successions.departures.leave(key)
+                let byteCount = self.table[key].byteCount
+                self.successions.departures.leave(key, keptBelow: byteCount < end.offset ? byteCount : 0)
             }
             if let fingerprint, try self.awaitsFormer(key, descriptor, fingerprint) { return }
             outdated = fingerprint == nil ? [] : try self.outdatedEntries(of: self.table[key], descriptor)
@@ -246,6 +247,7 @@ extension Tail {
                 self.truncated(key)
                 return
             }
+            try self.reexamineHole(key, descriptor)
         } catch {
             self.readFailed(key, error)
         }

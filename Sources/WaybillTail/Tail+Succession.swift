@@ -275,7 +275,8 @@ extension Tail {
         guard self.table.contains(key) else { return }
         if !isNowhere, file.reach != .replaced {
             self.decided(key)
-        } else if self.table[key].isUndecided, !self.successions.short.contains(key) {
+        } else if self.table[key].isUndecided, file.reach != .descriptor || !self.successions.short.contains(key) {
+            // A short file that is nowhere does not grow back.
             self.gone(key)
         }
     }
@@ -306,7 +307,8 @@ extension Tail {
         }
         guard isOther else { return }
         // It waited because it had all that was shipped up to the last batch end below its own.
-        let start = end.offset > offset ? offset : file.ends.upTo(end.offset).first?.offset ?? 0
+        let shipped = end.offset > offset ? offset : file.ends.upTo(end.offset).first?.offset ?? 0
+        let start = max(shipped, departure.keptBelow)
         let byteCount = end.offset - start
         self.notices.lost(
             .vanished(nil, path: departure.name.text, offset: start, lostByteCount: byteCount), byteCount)
@@ -329,7 +331,7 @@ extension Tail {
 
     /// Ends a file that is nowhere, and that nobody continues.
     private mutating func gone(_ key: StreamKey) {
-        self.table[key].isUndecided = false
+        self.table[key].isUndecided = self.successions.short.contains(key)
         switch self.table[key].reach {
         case .descriptor, .gone: self.enqueue(key)
         case .path where !self.isDirectoryPresent(self.table[key]):

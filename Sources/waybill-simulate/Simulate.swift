@@ -82,7 +82,7 @@ struct Simulate: ParsableCommand {
     private func fileTroubles() throws -> Set<FileTrouble> {
         switch self.files {
         case "all": return Set(FileTrouble.allCases)
-        case "kept": return self.fleet ? FileTrouble.keptInFleets : FileTrouble.kept
+        case "kept": return self.fleet ? FileTrouble.keptInFleets : Set(FileTrouble.allCases)
         case "none": return []
         default:
             return try Set(

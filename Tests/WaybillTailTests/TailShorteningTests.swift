@@ -90,6 +90,23 @@ struct TailShorteningTests {
         #expect(bench.sealed.count == 1)
     }
 
+    @Test func `a short file that was replaced by another one is sealed`() throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        let text = self.shipped(bench)
+        files.rewrite("/log/a.log", String(text.dropLast(Self.line(19).utf8.count)))
+        bench.scan()
+        files.append("/log/b.log", "b\n")
+        bench.run()
+        files.append("/log/new", Self.line(0) + "another\n")
+        files.move("/log/new", "/log/a.log")
+        Self.wait(bench, 12_000)
+        #expect(bench.texts == [text, "b\n", Self.line(0) + "another\n"])
+        #expect(bench.sealed.count == 1)
+        #expect(bench.losses.allSatisfy { $0.hasSuffix("+0") })
+    }
+
     @Test(arguments: ["agent", "restart", "fleet"])
     func `a program that takes its last line back costs one batch at most`(place: String) throws {
         let bench = try TailBench(files)
