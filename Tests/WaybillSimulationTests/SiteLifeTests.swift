@@ -43,9 +43,11 @@ import WaybillSimulation
     /// Those that lives of their own catch (``StorageLifeTests``, ``RetentionLifeTests``, ``FleetLifeTests``).
     private static let ofOthers = PlantedBug.ofStorage + PlantedBug.ofRetention + PlantedBug.ofFleet
 
-    /// In lives, the receiver's proof raises the number of a content that gets another one's stem: TailSuccessionTests
-    /// have the stem itself. The others are met by one life in ten thousand or less, and the seeds that were known met
-    /// them with an agent that read its files otherwise: `Tools/simulate --bug` finds new ones.
+    /// Those that no life meets which a usual run has time for.
+    ///
+    /// The receiver's proof raises the number of a content that gets another one's stem: TailSuccessionTests have the stem
+    /// itself. The others are met by one life in ten thousand or less, and the seeds that were known met them with an
+    /// agent that read its files otherwise: `Tools/simulate --bug` finds new ones.
     private static let unmet: [PlantedBug] = [.reuseStems, .compareEndsAlone, .compareLastStartAlone]
 
     @Test(arguments: PlantedBug.allCases.filter { !(Self.ofOthers + Self.unmet).contains($0) })
