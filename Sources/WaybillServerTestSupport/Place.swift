@@ -86,9 +86,15 @@ package final class Place: Sendable {
         adjust(&configuration)
         var logger = Logger(label: "receiver")
         logger.logLevel = .error
-        let group = ServiceGroup(
-            services: [Receiver(configuration: configuration, logger: logger)], logger: logger)
-        async let end: Void = group.run()
+        let (starts, start) = AsyncStream<Void>.makeStream()
+        let receiver = Receiver(
+            configuration: configuration, logger: logger, onListening: { _ in start.finish() })
+        let group = ServiceGroup(services: [receiver], logger: logger)
+        async let end: Void = {
+            defer { start.finish() }
+            try await group.run()
+        }()
+        for await _ in starts {}
         let result = try await body()
         await group.triggerGracefulShutdown()
         try await end

@@ -39,8 +39,8 @@ private final class FakeTime: BackgroundTime {
         let place = try Place()
         try place.waybill().track("e0")
         let dispatcher = try place.dispatcher()
-        let time = await FakeTime(rest: .seconds(600))
-        let result = try await place.receiving { await dispatcher.drain(in: time, atMost: .seconds(600)) }
+        let time = await FakeTime(rest: .seconds(86_400))
+        let result = try await place.receiving { await dispatcher.drain(in: time, atMost: .seconds(86_400)) }
         #expect(result == .delivered(1, remaining: 0))
         #expect(await time.begun.map(\.number) == [7])
         #expect(await time.isGivenBack)
