@@ -192,7 +192,9 @@ extension SimulatedReceiver {
         guard !name.principal.isEmpty,
             let batches = self.unacknowledged.removeValue(forKey: StreamName(principal: "", id: name.id))
         else { return }
-        self.unacknowledged[name, default: []] += batches
+        let own = self.unacknowledged[name] ?? []
+        let start = own.map { $0.end.rawValue - UInt64($0.raw.count) }.min() ?? .max
+        self.unacknowledged[name] = batches.filter { $0.end.rawValue <= start } + own
     }
 
     func took(_ name: StreamName, end: StreamOffset, raw: SharedBytes) {

@@ -34,6 +34,7 @@ extension SiteLife: FileLife {
     /// What of these bytes was not delivered may be told as lost, and what the agent has seen of it must be.
     func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int) {
         guard self.knows(.exactLoss) else { return }
+        let before = self.lossByteCountMax
         var start = bytes.startIndex
         while start < bytes.endIndex {
             let end = bytes[start...].firstIndex(of: 0x0A) ?? bytes.endIndex
@@ -45,6 +46,7 @@ extension SiteLife: FileLife {
             }
             start = end + 1
         }
+        self.note("\(bytes.count) bytes are taken away, and no receiver has \(self.lossByteCountMax - before) of them")
     }
 
     func mayBeTold(lost byteCount: Int) { self.lossByteCountMax += byteCount }

@@ -129,7 +129,8 @@ extension TroubledLog {
         self.excuseMirror()
         self.trouble.cutAt = self.life.schedule.now
         self.life.note("\(self.path) is another file now, with the first \(end) of its \(bytes.count) bytes")
-        self.life.takenAway(bytes[..<end], seen: 0)
+        // The file with these bytes may be another content, of which nothing is shipped.
+        self.life.mayBeTold(lost: end)
         self.life.takenAway(bytes[end...], seen: isKnown ? node.seenEnd - end : 0)
         self.life.cutAway(FileLines.of(bytes[end...]), isKnown: isKnown)
         self.life.allowCopy(of: FileLines.of(bytes[..<end]))
