@@ -48,6 +48,8 @@ struct RegistryEntry: Hashable {
     var number: ContentNumber?
     /// The first bytes that a receiver holds in the stream of the content before.
     var earlier: EarlierBytes?
+    /// How many of the first bytes are no loss though the stream lacks them.
+    var keptBelow = 0
     /// The last batch ends of a foreign file's content.
     var ends: BatchEnds
     /// Which receivers disagree with a segment's bytes.
@@ -77,6 +79,7 @@ struct RegistryEntry: Hashable {
         self.incarnation = file.incarnation
         self.held = (file.held.map { [$0] } ?? []) + file.others
         self.earlier = file.earlier
+        self.keptBelow = file.keptBelow
         self.ends = file.isSegment ? BatchEnds() : file.ends.kept
         self.disputes = file.disputes
         // A file that may grow back had this content up to there.
@@ -113,6 +116,7 @@ struct RegistryEntry: Hashable {
         if let stored { text += " stored=\(stored.text)" }
         if let before { text += " before=\(before.text)" }
         if let earlier { text += " earlier=\(earlier.text)" }
+        if self.keptBelow > 0 { text += " kept=\(self.keptBelow)" }
         if !self.ends.ends.isEmpty { text += " ends=\(self.ends.text)" }
         if !self.disputes.isEmpty { text += " disputed=\(self.disputes.map(\.text).joined(separator: ","))" }
         if !self.pastHeads.isEmpty {
@@ -160,7 +164,10 @@ struct RegistryEntry: Hashable {
         self.real = fields["real"].flatMap { PercentText.decode($0) }
         guard (self.real == nil) == (fields["real"] == nil), self.real != "" else { return nil }
         self.earlier = fields["earlier"].flatMap { EarlierBytes($0) }
-        guard (self.earlier == nil) == (fields["earlier"] == nil) else { return nil }
+        guard (self.earlier == nil) == (fields["earlier"] == nil),
+            let keptBelow = fields["kept", default: "0"].asCount
+        else { return nil }
+        self.keptBelow = keptBelow
         self.ends = ends
         self.id = id
         self.kind = kind

@@ -209,6 +209,8 @@ extension Tail {
         if let own, own.greatestIncarnation + 1 == next {
             self.former.take(own)
             self.table[key].restore(own, for: self.receivers.current)
+            // It was to be asked while nobody knew which content it was.
+            if self.table[key].receiver > 0 { self.table[key].isAsking = false }
             self.restoreInFleet(key, own)
             if file.byteCount < self.table[key].provenByteCount {
                 self.shorter(key, byteCount: file.byteCount, modified: file.modified)
@@ -289,8 +291,7 @@ extension Tail {
         // In another file's stem, this one's contents have no number yet.
         let hasStem = !file.hasFormerStem
         if file.receiver > 0, hasStem {
-            let wasSent = max(file.cursor, file.acked) > 0
-            successor.walk = IncarnationWalk(next: file.streamIncarnation + (wasSent ? 1 : 0))
+            successor.walk = IncarnationWalk(next: file.streamIncarnation + (file.wasSent ? 1 : 0))
         }
         // What the fleet has is of the former content, whichever receiver took it.
         if hasStem, let stored = self.rememberedFleet.offsets[key], successor.walk?.next ?? 0 <= stored.incarnation {
@@ -403,7 +404,7 @@ extension Tail {
     mutating func forgetUnheld(_ key: StreamKey) {
         let file = self.table[key]
         // A stream of which nothing was sent is left to the content that follows.
-        let isUnheld = file.receiver == 0 || max(file.cursor, file.acked) == 0
+        let isUnheld = file.receiver == 0 || !file.wasSent
         guard file.reach == .gone, !file.isAwaitingSuccessor, !file.isIdentified || isUnheld else { return }
         let offset = file.others.map(\.offset).max()
         // A segment stays only where all of it is held: see leaveUnsealed(_:of:).

@@ -132,6 +132,7 @@ extension TailedFile {
         self.disputes = entry.disputes
         self.ends = entry.ends
         self.earlier = entry.earlier
+        self.keptBelow = entry.keptBelow
         self.real = entry.real.map { FilePlace($0) }
         if !self.isSegment, entry.byteCount > self.provenByteCount { self.provenByteCount = entry.byteCount }
         self.registration = .found

@@ -200,6 +200,9 @@ struct TailedFile {
         max(self.cursor, self.acked, self.isSegment ? 0 : self.box?.value.shippedByteCount ?? 0)
     }
 
+    /// Whether the present receiver may hold something, also of what was sent on a connection that is lost.
+    var wasSent: Bool { max(self.cursor, self.acked) > 0 || self.anchors.contains { $0.end > 0 } }
+
     /// How many of the first bytes the present receiver holds, in whichever stream.
     func heldByteCount(at receiver: Int?) -> Int {
         guard let receiver, let box else { return self.acked }

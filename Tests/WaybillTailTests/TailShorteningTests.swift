@@ -206,8 +206,8 @@ struct TailShorteningTests {
         #expect(bench.texts == [text.dropLast(Self.line(19).utf8.count) + "other\n"])
     }
 
-    @Test(arguments: [false, true])
-    func `what two contents of a log have is lost with neither`(isShipped: Bool) throws {
+    @Test(arguments: [false, true], [false, true])
+    func `what two contents of a log have is lost with neither`(isShipped: Bool, isRestarted: Bool) throws {
         let bench = try TailBench(files)
         let lines = (0..<4).map(Self.line)
         files.append("/log/a.log", lines.joined())
@@ -222,6 +222,11 @@ struct TailShorteningTests {
         }
         files.append("/log/a.log", "other\n")
         bench.scan()
+        if isRestarted {
+            try bench.checkpoint()
+            try bench.restart()
+            bench.scan()
+        }
         if isShipped {
             files.rewrite("/log/a.log", "new\n")
             bench.scan()
@@ -231,6 +236,25 @@ struct TailShorteningTests {
         Self.wait(bench, 6_000)
         // Its last line, or the one that was written after the cut.
         #expect(bench.withTail { $0.notices.loss.byteCount } == (isShipped ? 6 : lines[3].utf8.count))
+    }
+
+    @Test func `what a receiver took and could not acknowledge before the file was cut is no loss`() throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.line(0) + Self.line(1))
+        bench.scan()
+        bench.isSlow = true
+        bench.ship()
+        bench.deliver(isAnswered: false)
+        files.append("/log/a.log", Self.line(2))
+        bench.scan()
+        bench.loseConnection()
+        files.rewrite("/log/a.log", "new\n")
+        bench.scan()
+        #expect(bench.withTail { $0.notices.loss.byteCount } == 0, "not known yet")
+        bench.isSlow = false
+        Self.wait(bench, 6_000)
+        #expect(bench.withTail { $0.notices.loss.byteCount } == Self.line(2).utf8.count)
+        #expect(bench.texts == [Self.line(0) + Self.line(1), "new\n"])
     }
 
     @Test
