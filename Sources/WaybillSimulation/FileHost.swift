@@ -167,6 +167,15 @@ extension FileHost {
         }
     }
 
+    /// Its agent was killed: of a file that goes on in another one, a full disk has not let the registry know.
+    func excuseUnregistered() {
+        guard !self.life.hasSureDisks, self.life.knows(.mirrors) || self.life.knows(.likeMirrors) else { return }
+        for (path, bytes) in self.logFiles {
+            guard let node = self.disk.memory.node(at: path), !self.hasRegistered(node) else { continue }
+            self.life.allowCopy(of: FileLines.of(bytes))
+        }
+    }
+
     // MARK: Occasions
 
     /// Until calm comes.

@@ -144,6 +144,7 @@ final class SimulatedAgent: @unchecked Sendable {
         // Its kernel closes what it had open.
         process.connection?.close()
         self.process = nil
+        self.excuseUnregistered()
         self.site.note("the agent died")
         self.restartLater()
     }

@@ -34,7 +34,8 @@ final class SimulatedDisk {
         self.errorPerMille = 0
         self.syncErrorPerMille = 0
         self.shortWritePerMille = 0
-        self.otherDescriptorCount = min(self.otherDescriptorCount, 8)
+        // Of the eight that an agent keeps free, its registry, a copy of a line and that one's folder need three.
+        self.otherDescriptorCount = min(self.otherDescriptorCount, 5)
     }
 
     // MARK: Processes

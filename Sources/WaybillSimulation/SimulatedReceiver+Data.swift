@@ -179,6 +179,9 @@ extension SimulatedReceiver {
         }
         self.promised[name] = isAnswer ? offset : max(before, offset)
         if isAnswer, before == StreamOffset(0), offset > before { self.settleFormer(name) }
+        if isAnswer, self.unconfirmed.remove(name) != nil {
+            self.unacknowledged[name]?.removeAll { $0.end > offset }
+        }
         guard var batches = self.unacknowledged[name] else { return }
         for batch in batches where batch.end <= offset {
             batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...], by: self.number) }

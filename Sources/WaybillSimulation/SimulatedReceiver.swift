@@ -30,6 +30,8 @@ final class SimulatedReceiver {
     var promised: [StreamName: StreamOffset] = [:]
     /// Inflated batches by stream, until they are acknowledged.
     var unacknowledged: [StreamName: [(end: StreamOffset, raw: SharedBytes)]] = [:]
+    /// Streams with batches that arrived before the last start: what that start found of them is what it says first.
+    var unconfirmed: Set<StreamName> = []
     /// How far strangers have shipped into streams of their own under an agent's id.
     var squatted: [StreamID: StreamOffset] = [:]
     /// What it last told an agent of itself.
@@ -85,6 +87,7 @@ final class SimulatedReceiver {
         let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...400) : nil)
         do throws(FileSystemError) {
             self.process = try ReceiverProcess(self, files: files)
+            self.unconfirmed = Set(self.unacknowledged.keys)
             self.process?.begin()
         } catch {
             files.die()

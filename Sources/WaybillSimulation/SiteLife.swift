@@ -304,6 +304,7 @@ package final class SiteLife {
             self.violation != nil || self.isSettled
         }
         if self.violation == nil, !self.isSettled {
+            self.noteLogs { !self.ledger.isAcknowledged($0) }
             self.violate("faults stopped \(patience) minutes ago, and \(self.openWork)")
         }
     }
@@ -366,10 +367,18 @@ package final class SiteLife {
         if self.violation == nil { self.judge() }
     }
 
+    private func noteLogs(with isMissing: (ArraySlice<UInt8>) -> Bool) {
+        for (path, bytes) in self.agent.logFiles {
+            let missing = FileLines.of(bytes).filter(isMissing).map(PromiseLedger.text)
+            if !missing.isEmpty { self.note("\(path) has \(missing.count) lines that no receiver has: \(missing)") }
+        }
+    }
+
     private func judge() {
         let stored = self.receivers.map { $0.storedLines() }
         let repeating = Set(self.receivers.filter(\.loss.isDamage).map(\.number))
         if let problem = self.ledger.problem(stored: stored, repeating: repeating, mayMiss: self.mayForget) {
+            self.noteLogs { line in !stored.contains { $0[line] != nil } }
             return self.violate(problem)
         }
         self.lostLineCount = self.ledger.lostCount(stored: stored)
