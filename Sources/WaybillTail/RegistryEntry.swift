@@ -82,10 +82,10 @@ struct RegistryEntry: Hashable {
         self.keptBelow = file.keptBelow
         self.ends = file.isSegment ? BatchEnds() : file.ends.kept
         self.disputes = file.disputes
-        // A file that may grow back had this content up to there.
-        self.byteCount =
-            file.isUndecided && !file.isSegment ? max(file.byteCount, file.provenByteCount) : file.byteCount
-        self.modified = file.modified
+        // A file that may grow back had this content up to there, and is verified after a restart.
+        let isUndecided = file.isUndecided && !file.isSegment
+        self.byteCount = isUndecided ? max(file.byteCount, file.provenByteCount) : file.byteCount
+        self.modified = isUndecided ? file.modified - 1 : file.modified
         self.pastHeads = file.pastHeads
         self.ending = file.ending
         self.path = file.path

@@ -211,6 +211,7 @@ extension Tail {
             self.table[key].restore(own, for: self.receivers.current)
             // It was to be asked while nobody knew which content it was.
             if self.table[key].receiver > 0 { self.table[key].isAsking = false }
+            self.passTakenNumbers(key)
             self.restoreInFleet(key, own)
             if file.byteCount < self.table[key].provenByteCount {
                 self.shorter(key, byteCount: file.byteCount, modified: file.modified)

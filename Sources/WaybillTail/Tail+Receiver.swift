@@ -102,6 +102,7 @@ extension Tail {
         let known = ((file.held.map { [$0] } ?? []) + file.others).filter { self.receivers.contains($0.receiver) }
         self.table[key].resume(known.first { $0.receiver == self.receivers.current })
         self.table[key].others = known.filter { $0.receiver != self.receivers.current }
+        self.passTakenNumbers(key)
         self.table[key].disputes.removeAll { !self.receivers.contains($0.receiver) }
         self.table[key].rest()
         self.changes.insert(key)

@@ -78,12 +78,16 @@ extension Tail {
 
     /// Notes that a file which was opened now has the inode of one that was at its path, and is another one.
     ///
+    /// Without births, it may be the same one after its device got another number, at whichever path.
+    ///
     /// Of several, one on each device number that there was, the last one is what it may continue.
     mutating func noteReplaced(by key: StreamKey) {
         let file = self.table[key]
-        guard self.successions.departures.departed(from: file.path) == nil else { return }
+        let isAwaited = self.successions.departures.departed(from: file.path) != nil
         let others = self.former.entries(of: file.identity.inode).filter { entry in
-            entry.path == file.path && entry.state != .gone && !self.isSameFile(entry, file)
+            guard entry.state != .gone, !self.isSameFile(entry, file) else { return false }
+            guard entry.path != file.path else { return !isAwaited }
+            return file.birth == 0 && entry.birth == 0 && !self.leads(entry.path, to: entry.identity)
         }
         if let last = others.max(by: { $1.isLater(than: $0) }) { self.restoreDeparted(last, source: file.source) }
     }
@@ -156,17 +160,28 @@ extension Tail {
     mutating func awaitsFormer(
         _ key: StreamKey, _ descriptor: FileID, _ head: Fingerprint
     ) throws(FileSystemError) -> Bool {
+        for former in self.formers(of: key) where former != key && self.table.contains(former) {
+            guard self.table[former].source == self.table[key].source, self.table[former].fingerprint == head,
+                try self.agreement(of: descriptor, with: former) != .differs
+            else { continue }
+            let byteCount = self.table[key].byteCount
+            let end = BatchEnds.End(offset: byteCount, tail: try self.lastBytes(descriptor, below: byteCount))
+            self.successions.departures.wait(key, for: former, end: end)
+            return true
+        }
+        return false
+    }
+
+    /// The files that left their name, and of which a file may have the content.
+    private func formers(of key: StreamKey) -> [StreamKey] {
         let departures = self.successions.departures
-        guard !departures.isEmpty,
-            let former = departures.former(of: key) ?? departures.departed(from: self.table[key].path),
-            former != key, self.table.contains(former), self.table[former].source == self.table[key].source,
-            self.table[former].fingerprint == head,
-            try self.agreement(of: descriptor, with: former) != .differs
-        else { return false }
-        let byteCount = self.table[key].byteCount
-        let end = BatchEnds.End(offset: byteCount, tail: try self.lastBytes(descriptor, below: byteCount))
-        self.successions.departures.wait(key, for: former, end: end)
-        return true
+        guard !departures.isEmpty else { return [] }
+        if let former = departures.former(of: key) { return [former] }
+        let file = self.table[key]
+        let renumbered = self.successions.foundMissing.files(in: file.identity.inode).filter {
+            file.birth == 0 && departures.contains($0) && self.table[$0].birth == 0
+        }
+        return (departures.departed(from: file.path).map { [$0] } ?? []) + renumbered
     }
 
     private func agreement(of descriptor: FileID, with former: StreamKey) throws(FileSystemError) -> Agreement {
@@ -434,6 +449,16 @@ extension Tail {
             if self.table[other].stem == stem { next = max(next, self.greatestNumber(of: other) + 1) }
         }
         return next
+    }
+
+    /// Asks a receiver that holds nothing of a file from its own number on: those before are of the content that was in
+    /// its inode, and goes on elsewhere with the same first bytes.
+    mutating func passTakenNumbers(_ key: StreamKey) {
+        let file = self.table[key]
+        guard !file.isSegment, file.receiver == 0, file.walk == nil, !file.hasFormerStem, let head = file.fingerprint,
+            self.successions.stems[TakenStems.key(file.stem, head)] != nil
+        else { return }
+        self.table[key].walk = IncarnationWalk(next: file.incarnation)
     }
 
     /// The greatest number of a content, in the registry and at receivers.

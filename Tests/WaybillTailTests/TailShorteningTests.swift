@@ -45,6 +45,21 @@ struct TailShorteningTests {
         #expect(bench.withTail { $0.successionCounts.rereadByteCount } == 0)
     }
 
+    @Test func `a file that grew to its old length with other bytes is verified by the next agent`() throws {
+        let bench = try TailBench(files)
+        let text = self.shipped(bench)
+        files.rewrite("/log/a.log", String(text.dropLast(20)))
+        bench.scan()
+        let rest = text.utf8.count - Self.line(0).utf8.count
+        let other = Self.line(0) + String(repeating: "y", count: rest - 1) + "\n"
+        files.rewrite("/log/a.log", other)
+        bench.scan()
+        try bench.checkpoint()
+        try bench.restart()
+        Self.wait(bench, 6_000)
+        #expect(bench.texts == [text, other])
+    }
+
     /// Lines that were seen and not read.
     private static let unread = Self.line(20) + Self.line(21)
 

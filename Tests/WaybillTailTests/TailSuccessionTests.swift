@@ -203,6 +203,25 @@ struct TailSuccessionTests {
         #expect(bench.losses.isEmpty)
     }
 
+    @Test(arguments: ["/log/a.log.1", "/log/a-1.log"])
+    func `a log that was rotated before its device got another number goes on without births`(name: String) throws {
+        let disk = MemoryDisk(hasBirths: false)
+        let files = FaultyFiles(disk)
+        let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a*"]))])
+        files.append("/log/a.log", Self.lines(0..<50))
+        Self.run(bench)
+        try bench.checkpoint()
+        bench.kill()
+        files.move("/log/a.log", name)
+        files.append(name, "late\n")
+        files.append("/log/a.log", "new\n")
+        disk.renumberDevice()
+        try bench.start()
+        Self.run(bench, milliseconds: 12_000)
+        #expect(bench.texts.sorted() == [Self.lines(0..<50) + "late\n", "new\n"].sorted())
+        #expect(bench.losses.isEmpty)
+    }
+
     @Test
     func `of contents on several device numbers the last one goes on`() throws {
         let disk = MemoryDisk(hasBirths: false)
@@ -346,6 +365,24 @@ struct TailSuccessionTests {
         Self.run(bench)
         #expect(bench.texts == [Self.lines(0..<60), Self.lines(0..<1) + "other\n"])
         #expect(Set(bench.order).count == 2)
+    }
+
+    @Test func `a copy in the inode that a content left asks no receiver for that content's stream`() throws {
+        let files = FaultyFiles(MemoryDisk(hasBirths: false))
+        let bench = try TailBench(files)
+        files.append("/log/a.log", Self.lines(0..<50))
+        let inode = files.inode(of: "/log/a.log")
+        Self.run(bench)
+        var older = BenchStore("older", of: nil)
+        (older.received, older.order) = (bench.received, bench.order)
+        Self.replace(files, "/log/a.log", Self.lines(0..<60))
+        Self.run(bench)
+        files.append("/log/b.log", Self.lines(0..<60) + "b\n")
+        #expect(files.inode(of: "/log/b.log") == inode)
+        Self.run(bench)
+        bench.exchange(with: &older)
+        Self.run(bench)
+        #expect(bench.texts.sorted() == [Self.lines(0..<60), Self.lines(0..<60) + "b\n"].sorted())
     }
 
     @Test
