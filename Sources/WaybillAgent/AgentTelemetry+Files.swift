@@ -1,5 +1,6 @@
 internal import Logging
 internal import WaybillNotices
+internal import WaybillProtocol
 internal import WaybillTail
 
 /// Files that end, become shorter, or go on in another file.
@@ -30,6 +31,10 @@ extension AgentTelemetry {
             metadata: [
                 "path": "\(first)", "files": .number(count), "searched": "\(folders.joined(separator: ", "))",
             ])
+    }
+
+    func discovered(_ id: StreamID, _ path: String) {
+        self.logger.debug("file found", metadata: ["stream": "\(id)", "path": "\(path)"])
     }
 
     /// A content that goes on, whose first bytes do, or that begins behind NULs.

@@ -352,8 +352,8 @@ package struct AgentTelemetry: Sendable {
     /// - Parameter loss: all that was lost since the start, with what this notice says.
     func noticed(_ notice: TailNotice, loss: TailLoss = TailLoss()) {
         switch notice {
-        case .discovered(let id, let path):
-            self.logger.debug("file found", metadata: ["stream": "\(id)", "path": "\(path)"])
+        case .discovered(let id, let path): self.discovered(id, path)
+        case .moreDiscovered(let count): self.logger.debug("more files found", metadata: ["files": .number(count)])
         case .rotated(let id, let from, let to):
             self.logger.info("file renamed", metadata: ["stream": "\(id)", "from": "\(from)", "to": "\(to)"])
         case .cut(let id, let path, let offset, let lostByteCount):

@@ -109,8 +109,8 @@ extension TroubledLog {
         self.life.note("\(self.path) is written again with its \(bytes.count) bytes\(isProven ? "" : ", not proven")")
         if !isProven {
             self.life.allowCopy(of: FileLines.of(bytes))
-            // What the agent has not shipped of the old file is told, though the new one has it.
-            self.life.takenAway(bytes[...], seen: 0)
+            // What the agent has not shipped of the old file is told, though the new one, or one before, has it.
+            self.life.mayBeTold(lost: bytes.count)
             self.agent.forgetHeard(bytes)
         }
         self.trouble.mirrored = (self.life.schedule.now, bytes)

@@ -4,7 +4,7 @@ internal import WaybillSystem
 ///
 /// An idle file has one slot and two index entries: with 100,000 files, these dominate the agent's memory.
 struct FileTable {
-    private var slots: [TailedFile?] = []
+    private var slots = FileSlots()
     private var generations: [UInt32] = []
     private var free: [Int32] = []
     private var identities = SlotIndex()
@@ -57,7 +57,7 @@ struct FileTable {
     }
 
     var keys: [StreamKey] {
-        self.slots.indices.compactMap { self.slots[$0] == nil ? nil : self.key($0) }
+        (0..<self.slots.count).compactMap { self.slots[$0] == nil ? nil : self.key($0) }
     }
 
     private func key(_ slot: Int) -> StreamKey {
@@ -130,6 +130,28 @@ struct FileTable {
     private mutating func release(_ folder: PathKey) {
         guard let count = self.folders[folder] else { return }
         self.folders[folder] = count > 1 ? count - 1 : nil
+    }
+}
+
+/// Files in pieces of one size: no growth copies all of them, or leaves room for as many more.
+private struct FileSlots {
+    private static let pieceCount = 1024
+
+    private(set) var count = 0
+    private var pieces: [[TailedFile?]] = []
+
+    mutating func append(_ file: TailedFile) {
+        if self.count == self.pieces.count * Self.pieceCount {
+            self.pieces.append([])
+            if self.count > 0 { self.pieces[self.pieces.count - 1].reserveCapacity(Self.pieceCount) }
+        }
+        self.pieces[self.pieces.count - 1].append(file)
+        self.count += 1
+    }
+
+    subscript(slot: Int) -> TailedFile? {
+        _read { yield self.pieces[slot / Self.pieceCount][slot % Self.pieceCount] }
+        _modify { yield &self.pieces[slot / Self.pieceCount][slot % Self.pieceCount] }
     }
 }
 

@@ -5,10 +5,10 @@ struct OpenFiles {
 
     /// How many may be open.
     private(set) var countMax: Int
+    /// In the order of their last use, which is the one in which they are closed.
     private(set) var keys: [StreamKey] = []
     /// Whether the process has run out of descriptors.
     private var isShort = false
-    private var useCount = 0
 
     init(countMax: Int) {
         self.countMax = countMax
@@ -17,39 +17,20 @@ struct OpenFiles {
     var count: Int { self.keys.count }
     var isFull: Bool { self.keys.count >= self.countMax }
 
-    /// Counts a use.
-    ///
-    /// - Returns: its number, which is greater than those before.
-    mutating func use() -> Int {
-        self.useCount += 1
-        return self.useCount
-    }
-
-    mutating func insert(_ key: StreamKey) {
+    /// Notes that a file is used now, and open.
+    mutating func use(_ key: StreamKey) {
+        self.remove(key)
         self.keys.append(key)
     }
 
     mutating func remove(_ key: StreamKey) {
-        guard let index = self.keys.firstIndex(of: key) else { return }
-        self.keys.swapAt(index, self.keys.count - 1)
-        self.keys.removeLast()
+        // The one that was used last is used again most often.
+        if let index = self.keys.lastIndex(of: key) { self.keys.remove(at: index) }
     }
 
     /// The same descriptor belongs to another stream from now on.
     mutating func replace(_ key: StreamKey, by other: StreamKey) {
         if let index = self.keys.firstIndex(of: key) { self.keys[index] = other }
-    }
-
-    /// The one that is closed first.
-    ///
-    /// - Parameter lastUse: a file's last use; `nil` if it must stay open.
-    func leastRecentlyUsed(_ lastUse: (StreamKey) -> Int?) -> StreamKey? {
-        var found: (key: StreamKey, use: Int)?
-        for key in self.keys {
-            guard let use = lastUse(key), use < found?.use ?? .max else { continue }
-            found = (key, use)
-        }
-        return found?.key
     }
 
     /// Takes a configured number; one that the process could not keep stays the greatest.

@@ -26,7 +26,7 @@ extension Tail {
 
     mutating func open(_ key: StreamKey) -> OpenOutcome {
         if let descriptor = self.table[key].descriptor {
-            self.table[key].lastUse = self.openFiles.use()
+            self.openFiles.use(key)
             return .opened(descriptor)
         }
         guard self.table[key].reach == .path, self.makeRoom() else {
@@ -81,8 +81,7 @@ extension Tail {
         }
         self.table[key].birth = status.birth
         self.table[key].descriptor = descriptor
-        self.table[key].lastUse = self.openFiles.use()
-        self.openFiles.insert(key)
+        self.openFiles.use(key)
         return .opened(descriptor)
     }
 
@@ -102,10 +101,13 @@ extension Tail {
     /// Closes the least recently used files until one more may be open; never one whose bytes would be lost.
     private mutating func makeRoom() -> Bool {
         while self.openFiles.isFull {
-            let victim = self.openFiles.leastRecentlyUsed { key in
-                self.table[key].isDescriptorSpare ? self.table[key].lastUse : nil
+            var spare: StreamKey?
+            // No closure: this is done for each file that is opened.
+            for key in self.openFiles.keys where self.table[key].isDescriptorSpare {
+                spare = key
+                break
             }
-            guard let victim else { return false }
+            guard let victim = spare else { return false }
             switch self.table[victim].reach {
             case .descriptor where self.successions.departures.isOpen(victim):
                 self.closeDescriptor(victim)

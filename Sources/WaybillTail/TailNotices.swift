@@ -29,7 +29,15 @@ package struct TailNotices {
     /// Whether something could not be opened because the process has no descriptor left.
     private var lacksDescriptors = false
 
+    /// So many files are named that one look finds: at the start there may be 100,000.
+    private static let discoveredCountMax = 1000
+    private var discoveredCount = 0
+
     mutating func append(_ notice: TailNotice) {
+        if case .discovered = notice {
+            self.discoveredCount += 1
+            guard self.discoveredCount <= Self.discoveredCountMax else { return }
+        }
         self.pending.append(notice)
     }
 
@@ -37,6 +45,9 @@ package struct TailNotices {
     mutating func take() -> [TailNotice] {
         self.tellCompressed()
         self.tellUnseen()
+        let unnamedCount = self.discoveredCount - Self.discoveredCountMax
+        if unnamedCount > 0 { self.pending.append(.moreDiscovered(count: unnamedCount)) }
+        self.discoveredCount = 0
         let notices = self.pending
         self.pending = []
         return notices

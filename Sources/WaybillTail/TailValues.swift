@@ -184,6 +184,8 @@ package enum ProofAnswer: Hashable, Sendable {
 /// Paths and ids are for logs, cases for metrics.
 package enum TailNotice: Hashable, Sendable {
     case discovered(StreamID, path: String)
+    /// So many other files were found at the same look.
+    case moreDiscovered(count: Int)
     case rotated(StreamID, from: String, to: String)
     /// The file was truncated or rewritten: its content from `offset` on is lost.
     ///

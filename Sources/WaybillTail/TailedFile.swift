@@ -73,8 +73,11 @@ struct TailedFile {
     /// The offset of the next byte to return.
     var cursor = 0
     private var ackedByteCount = 0
+    private var provenEnd = 0
     private var box: TailedFileParts.Box?
     // Small members fill the room behind those whose size is no multiple of eight.
+    /// The hash of the last bytes below ``provenByteCount`` as in ``BatchEnds``, if they are not shipped; `nil` if unknown.
+    var provenHash: UInt64?
     /// The head's fingerprint; `nil` if the file is not identified, and always for segments.
     var fingerprint: Fingerprint?
     /// Whether the file could not be opened or read; retried after the next scan.
@@ -172,19 +175,12 @@ struct TailedFile {
 
     /// The length at which the file was last seen to have this content.
     var provenByteCount: Int {
-        get { max(self.box?.value.provenByteCount ?? 0, self.shippedByteCount) }
+        get { max(self.provenEnd, self.shippedByteCount) }
         set {
             guard newValue != self.provenByteCount else { return }
-            let box = self.own
-            box.value.provenByteCount = newValue
-            box.value.provenHash = nil
+            self.provenEnd = newValue
+            self.provenHash = nil
         }
-    }
-
-    /// The hash of the last bytes below ``provenByteCount`` as in ``BatchEnds``, if they are not shipped; `nil` if unknown.
-    var provenHash: UInt64? {
-        get { self.box?.value.provenHash }
-        set { if newValue != self.provenHash { self.own.value.provenHash = newValue } }
     }
 
     /// How many of the first bytes are no loss though the stream lacks them: they were shipped in the stream of the content
@@ -343,12 +339,6 @@ struct TailedFile {
             self.ends = self.ends.kept
             self.rest()
         }
-    }
-
-    /// The time of the last use of an open file, counted in uses.
-    var lastUse: Int {
-        get { self.box?.value.lastUse ?? 0 }
-        set { if newValue != self.lastUse { self.own.value.lastUse = newValue } }
     }
 
     /// The ends of unacknowledged batches and of the last acknowledged one, in order.

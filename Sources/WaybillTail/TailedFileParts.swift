@@ -22,8 +22,6 @@ struct TailedFileParts {
     var pastHeads: [PastHead] = []
     var anchors: [Anchor] = []
     var ends = BatchEnds()
-    var provenByteCount = 0
-    var provenHash: UInt64?
     var keptBelow = 0
     var earlier: EarlierBytes?
     var real: FilePlace?
@@ -31,7 +29,6 @@ struct TailedFileParts {
     var overlong: OverlongLine?
     var hole: PendingHole?
     var descriptor: FileID?
-    var lastUse = 0
 
     /// Up to where the content was shipped in other streams than the present one, and to other receivers.
     var shippedByteCount: Int {
@@ -46,7 +43,7 @@ struct TailedFileParts {
             && self.incarnation == 0 && self.streamIncarnation == 0 && self.walk == nil && self.heldBelow == 0
             && self.others.isEmpty && self.disputes.isEmpty && self.pastHeads.isEmpty && self.stem == nil
             && self.earlier == nil && self.keptBelow == 0 && self.real == nil && self.ends.ends.count <= 1
-            && self.hole.map { $0.end <= acked } ?? true && self.provenByteCount <= acked
+            && self.hole.map { $0.end <= acked } ?? true
             && self.anchors.count <= 1 && self.anchors.allSatisfy { $0.end == acked }
     }
 }

@@ -1,4 +1,5 @@
 import Testing
+import WaybillProtocol
 import WaybillSystem
 
 @testable import WaybillTail
@@ -18,6 +19,16 @@ struct TailNoticesTests {
         let isToldAgain = notices.complain("/a", .unreadable(path: "/a", Self.error))
         #expect(!isToldAgain && notices.pending.isEmpty)
         #expect(notices.unreadable == [PathKey("/a")])
+    }
+
+    @Test func `of very many files that one look finds the first are named, and the others counted`() throws {
+        var notices = TailNotices()
+        for number in 0..<1002 {
+            notices.append(.discovered(StreamID(unchecked: "s\(number)"), path: "/\(number)"))
+        }
+        let taken = notices.take()
+        #expect(taken.count == 1001 && taken.last == .moreDiscovered(count: 2))
+        #expect(notices.take().isEmpty)
     }
 
     @Test func `as many paths are told as memory has room for, and no more`() {
