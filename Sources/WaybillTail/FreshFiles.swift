@@ -21,6 +21,14 @@ package struct FreshFiles: Sendable {
     /// The file was found changed.
     package mutating func note(_ file: StreamKey, _ now: MonotonicTime) {
         self.changes[file] = now
+        guard self.changes.count > 2 * Self.countMax else { return }
+        // One more than a look takes, so that it is known not to take all. Those that are left out are older.
+        let kept = self.newestFirst.prefix(Self.countMax + 1)
+        self.changes = Dictionary(uniqueKeysWithValues: kept.map { ($0.key, $0.value) })
+    }
+
+    private var newestFirst: [(key: StreamKey, value: MonotonicTime)] {
+        self.changes.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
     }
 
     /// Those to look at now, the ones that changed last first.
@@ -28,8 +36,7 @@ package struct FreshFiles: Sendable {
     /// - Parameter isFollowed: whether a file is still of interest; others are dropped, as are those that rest.
     package mutating func due(_ now: MonotonicTime, _ isFollowed: (StreamKey) -> Bool) -> [StreamKey] {
         self.changes = self.changes.filter { now - $0.value < Self.age && isFollowed($0.key) }
-        let sorted = self.changes.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
-        return sorted.prefix(Self.countMax).map(\.key)
+        return self.newestFirst.prefix(Self.countMax).map(\.key)
     }
 }
 

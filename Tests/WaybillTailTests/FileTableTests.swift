@@ -79,6 +79,18 @@ import WaybillSystem
         #expect(moved.anchors == [] && rested.anchors == [anchors[1]])
     }
 
+    @Test func `of very many fresh files the newest are looked at, and it is known that these are not all`() {
+        var fresh = FreshFiles()
+        let start = MonotonicTime(nanoseconds: 0)
+        let keys = (0...(3 * FreshFiles.countMax)).map { StreamKey(slot: $0, generation: 0) }
+        for (number, key) in keys.enumerated() { fresh.note(key, start + .milliseconds(number)) }
+        #expect(!fresh.isWhole)
+        let due = fresh.due(start + .seconds(60)) { _ in true }
+        #expect(due == Array(keys.reversed().prefix(FreshFiles.countMax)))
+        #expect(!fresh.isWhole)
+        #expect(fresh.due(start + FreshFiles.age + .seconds(60)) { _ in true }.isEmpty && fresh.isWhole)
+    }
+
     @Test func `a file at rest is small`() {
         #expect(MemoryLayout<TailedFile?>.stride <= 216)
     }
