@@ -133,6 +133,8 @@ extension ArchiveProjection {
                     path: path, byteCount: status.byteCount, linesByteCount: lines, files: self.files)
                 while let item = try reader.next() {
                     guard case .run(let run, let end) = item else { continue }
+                    // What a power cut has torn ends the file: the next line would be glued to it.
+                    guard try self.isWhole(run, in: stem) else { break }
                     holders[run.description.name, default: []].append(
                         (run.offset, stem, run.range, ends[stem]?.sources ?? 0))
                     ends[stem] = (run.range.upperBound, end)
@@ -144,6 +146,24 @@ extension ArchiveProjection {
             }
         }
         return (holders.mapValues { $0.sorted { $0.offset < $1.offset } }, ends, aside)
+    }
+
+    /// Whether a run has the bytes that its `.sources` say, as far as no checkpoint vouches for them: its lines, and in the
+    /// archive no NUL.
+    private func isWhole(_ run: SourceRun, in stem: String) throws(FileSystemError) -> Bool {
+        guard run.range.upperBound > self.checkpointedLengths[stem + ".ndjson"] ?? 0, !run.range.isEmpty else {
+            return true
+        }
+        let path = Path.join(self.root, stem + ".ndjson")
+        guard try self.files.lineEnd(of: path, upTo: run.range.upperBound) == run.range.upperBound else { return false }
+        guard !stem.hasPrefix("quarantine") else { return true }
+        let file = try self.files.open(path, .read)
+        defer { self.files.close(file) }
+        var isWhole = true
+        try self.files.visit(file, run.range) { (piece) throws(FileSystemError) in
+            if piece.contains(0) { isWhole = false }
+        }
+        return isWhole
     }
 
     /// The first batch of the journal that is not completely in the files, and where to cut the files before it.

@@ -136,6 +136,24 @@ import WaybillTestSupport
         #expect(try Self.start(bench) == ProjectionRecovery(position: bench.end))
     }
 
+    @Test func `a line that a power cut has torn is set aside when the journal and the checkpoint are gone`() throws {
+        let (bench, files) = try ArchiveProjectionTests.finishedBench(seed: 6)
+        let path = try #require(files.keys.sorted().first { $0.hasPrefix("archive") })
+        let text = try #require(files[path])
+        bench.disk.place("/data/" + path, Array(text.utf8.dropLast(10)) + [UInt8](repeating: 0, count: 10))
+        for name in try bench.disk.list(bench.data.journal) {
+            try bench.disk.unlink(Path.join(bench.data.journal, name))
+        }
+        for name in try bench.disk.list(bench.data.root + "/state") where name.hasPrefix("archive.state") {
+            try bench.disk.unlink(bench.data.root + "/state/" + name)
+        }
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        let recovery = try projection.recover()
+        #expect(recovery.report.contains("set aside set-aside/\(path)@"))
+        let left = try #require(bench.disk.bytes(of: "/data/" + path))
+        #expect(!left.contains(0) && left.last == 0x0A)
+    }
+
     @Test func `lines behind a checkpoint that the journal cannot give again are kept`() throws {
         let (bench, files) = try ArchiveProjectionTests.finishedBench(seed: 6)
         let path = try #require(files.keys.sorted().first { $0.hasPrefix("archive") })
