@@ -154,16 +154,17 @@ extension ArchiveProjection {
         guard run.range.upperBound > self.checkpointedLengths[stem + ".ndjson"] ?? 0, !run.range.isEmpty else {
             return true
         }
-        let path = Path.join(self.root, stem + ".ndjson")
-        guard try self.files.lineEnd(of: path, upTo: run.range.upperBound) == run.range.upperBound else { return false }
-        guard !stem.hasPrefix("quarantine") else { return true }
-        let file = try self.files.open(path, .read)
+        let file = try self.files.open(Path.join(self.root, stem + ".ndjson"), .read)
         defer { self.files.close(file) }
-        var isWhole = true
+        let mayHaveNULs = stem.hasPrefix("quarantine")
+        var end = run.range.lowerBound
+        var (isTorn, lastByte) = (false, UInt8(0))
         try self.files.visit(file, run.range) { (piece) throws(FileSystemError) in
-            if piece.contains(0) { isWhole = false }
+            end += piece.count
+            lastByte = piece.last ?? lastByte
+            if !mayHaveNULs, piece.contains(0) { isTorn = true }
         }
-        return isWhole
+        return !isTorn && end == run.range.upperBound && lastByte == 0x0A
     }
 
     /// The first batch of the journal that is not completely in the files, and where to cut the files before it.
