@@ -18,9 +18,29 @@ let settings: [SwiftSetting] = [
     let privacyManifest: (exclude: [String], resources: [Resource]) = (["PrivacyInfo.xcprivacy"], [])
 #endif
 
-func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: settings)
+/// A module in its room: `Core/WaybillSystem`.
+func module(_ place: String, exclude: [String] = [], _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(
+        name: name(place), dependencies: dependencies, path: "Sources/\(place)", exclude: exclude,
+        swiftSettings: settings)
 }
+
+func program(_ place: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(
+        name: name(place), dependencies: dependencies, path: "Sources/\(place)", swiftSettings: settings)
+}
+
+/// What tests share, or a program that no product holds.
+func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Tests/Support/\(name)", swiftSettings: settings)
+}
+
+func supportProgram(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .executableTarget(
+        name: name, dependencies: dependencies, path: "Tests/Support/\(name)", swiftSettings: settings)
+}
+
+func name(_ place: String) -> String { String(place.split(separator: "/").last ?? "") }
 
 func tests(_ name: String, path: String? = nil, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
@@ -38,6 +58,8 @@ let nioTransportServices: Target.Dependency = .product(
     name: "NIOTransportServices", package: "swift-nio-transport-services",
     condition: .when(
         platforms: [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS], traits: ["Networking"]))
+let nioWebSocket: Target.Dependency = .product(
+    name: "NIOWebSocket", package: "swift-nio", condition: .when(traits: ["Networking"]))
 let nioTLS: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio", condition: .when(traits: ["Networking"]))
 let nioSSL: Target.Dependency = .product(
     name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["Networking"]))
@@ -48,10 +70,6 @@ let signals: Target.Dependency = .product(
     name: "UnixSignals", package: "swift-service-lifecycle", condition: .when(traits: ["Networking"]))
 let httpClient: Target.Dependency = .product(
     name: "AsyncHTTPClient", package: "async-http-client", condition: .when(traits: ["Programs"]))
-// What WaybillDispatch asks doors with; on Apple's systems URLSession does.
-let doorClient: Target.Dependency = .product(
-    name: "AsyncHTTPClient", package: "async-http-client",
-    condition: .when(platforms: [.linux], traits: ["Networking"]))
 let hummingbird: Target.Dependency = .product(
     name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Hummingbird"]))
 let httpTypes: Target.Dependency = .product(
@@ -73,8 +91,7 @@ let package = Package(
         .library(name: "WaybillLogging", targets: ["WaybillLogging"]),
         .library(name: "WaybillHummingbird", targets: ["WaybillHummingbird"]),
         .executable(name: "waybill", targets: ["waybill-cli"]),
-        .executable(name: "waybill-deliver", targets: ["waybill-deliver"]),
-        .executable(name: "waybill-fleet", targets: ["waybill-fleet"]),
+        .executable(name: "waybill-net", targets: ["waybill-net"]),
         .executable(name: "waybill-ingest", targets: ["waybill-ingest"]),
     ],
     traits: [
@@ -104,265 +121,240 @@ let package = Package(
         // C: headers of the platform that Swift's own modules leave out, zlib, ISA-L, libyaml, and
         // OpenSSL's digests and X.509 signatures.
         .target(
-            name: "CWaybillSystem", exclude: privacyManifest.exclude, resources: privacyManifest.resources),
+            name: "CWaybillSystem", path: "Sources/C/CWaybillSystem", exclude: privacyManifest.exclude,
+            resources: privacyManifest.resources),
         .systemLibrary(
-            name: "CLibcrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
-        .systemLibrary(name: "CISAL", pkgConfig: "libisal", providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
-        .systemLibrary(name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]),
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
+            name: "CLibcrypto", path: "Sources/C/CLibcrypto", pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
+        .systemLibrary(
+            name: "CISAL", path: "Sources/C/CISAL", pkgConfig: "libisal",
+            providers: [.apt(["libisal-dev"]), .brew(["isa-l"])]),
+        .systemLibrary(
+            name: "CYAML", path: "Sources/C/CYAML", pkgConfig: "yaml-0.1",
+            providers: [.apt(["libyaml-dev"]), .brew(["libyaml"])]),
+        .systemLibrary(
+            name: "CZlib", path: "Sources/C/CZlib", pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"]), .brew(["zlib"])]),
 
         // No package, no socket, no thread: each row imports only rows above it.
-        module("WaybillSystem", ["CWaybillSystem"]),
-        module("WaybillDigest"),
-        module("WaybillJSON"),
-        module("WaybillYAML", ["CYAML"]),
-        module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
-        module("WaybillCommerce", ["WaybillEvent"]),
-        module("WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
-        module("WaybillProtocol", ["WaybillDigest", "WaybillJSON"]),
-        module("WaybillSpool", ["WaybillSystem"]),
-        module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
+        module("Core/WaybillSystem", ["CWaybillSystem"]),
+        module("Core/WaybillJSON"),
+        module("Programs/WaybillYAML", ["CYAML"]),
+        module("Core/WaybillEvent", ["WaybillJSON", "WaybillSystem"]),
+        module("App/WaybillCommerce", ["WaybillEvent"]),
+        module("Core/WaybillCompression", ["CZlib", .target(name: "CISAL", condition: .when(traits: ["ISAL"]))]),
+        module("Core/WaybillProtocol", ["WaybillJSON", "WaybillSystem"]),
+        module("Core/WaybillSpool", ["WaybillSystem"]),
+        module("App/Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         // Foundation's types in events; a product of its own, so that the client links no Foundation.
-        module("WaybillFoundation", ["Waybill", "WaybillEvent"]),
-        module("WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillPresentation", ["Waybill", "WaybillSystem"]),
-        module("WaybillUI", ["Waybill", "WaybillPresentation"]),
-        module("WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
-        module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
+        module("App/WaybillFoundation", ["Waybill", "WaybillEvent"]),
+        module("App/WaybillTesting", ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem"]),
+        module("App/WaybillUI", ["Waybill", "WaybillSystem"]),
+        module("App/WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
+        module("Agent/WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
+        module("Receiver/WaybillJournal", ["WaybillCompression", "WaybillProtocol", "WaybillSystem"]),
         module(
-            "WaybillArchive",
-            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON", "WaybillSystem"]),
+            "Archive/WaybillArchive",
+            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
         // A bucket, and the journals in it.
-        module("WaybillStore", ["WaybillArchive", "WaybillDigest", "WaybillJSON", "WaybillSystem"]),
-        module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        module("Cloud/WaybillStore", ["WaybillArchive", "WaybillJSON", "WaybillSystem"]),
+        module("Archive/WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
-            "WaybillFleet",
+            "Cloud/WaybillFleet",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillJSON", "WaybillJournal",
-                "WaybillProtocol", "WaybillStore", "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol",
+                "WaybillStore", "WaybillSystem",
             ]),
         module(
-            "WaybillProjection",
+            "Archive/WaybillProjection",
             [
-                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillJournal",
-                "WaybillProtocol", "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillJSON", "WaybillProtocol", "WaybillSystem",
             ]),
 
         module(
-            "WaybillInspect",
+            "Archive/WaybillInspect",
             [
-                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillJSON",
-                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillFleet",
+                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "WaybillSystem",
             ]),
 
         // The app's own logs as events; a product of its own, so that the client pulls in no package.
-        module("WaybillLogging", ["Waybill", "WaybillSystem", logging]),
+        module("App/WaybillLogging", ["Waybill", "WaybillSystem", logging]),
 
         // A server's visitors; its sources are empty without the trait, so that the package's own build needs none of it.
-        module("WaybillHummingbird", ["Waybill", "WaybillEvent", "WaybillSystem", hummingbird, httpTypes]),
+        module("App/WaybillHummingbird", ["Waybill", "WaybillEvent", "WaybillSystem", httpTypes, hummingbird]),
 
-        // What programs warn of, by identifier.
-        module("WaybillNotices", ["WaybillSystem", logging]),
+        // What hosts share: TLS, the address that answers for metrics and status, and the notices.
+        module(
+            "Core/WaybillHost",
+            ["WaybillProtocol", "WaybillSystem", logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS]),
 
         // Drivers: sockets, threads, clocks, signals.
-        module("WaybillTLS", ["WaybillDigest", "WaybillProtocol", "WaybillSystem", nio, nioSSL, nioTLS]),
-        module("WaybillMetrics", ["WaybillSystem", nio, nioHTTP, nioPosix]),
         module(
-            "WaybillAgent",
+            "Agent/WaybillAgent",
             [
-                "WaybillTail", "WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillMetrics",
-                "WaybillNotices", "WaybillSystem",
-                "WaybillTLS",
-                nio, nioPosix, nioSSL, nioTLS, nioTransportServices, logging, lifecycle,
+                "WaybillCompression", "WaybillHost", "WaybillJSON", "WaybillProtocol", "WaybillSystem", "WaybillTail",
+                lifecycle, logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS, nioTransportServices, nioWebSocket,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
         module(
-            "WaybillDispatch",
-            [
-                "WaybillAgent", "WaybillSystem", "WaybillTail", "WaybillTLS", doorClient, logging, nio, nioHTTP, nioSSL,
-            ]),
+            "App/WaybillDispatch",
+            ["WaybillAgent", "WaybillHost", "WaybillSystem", "WaybillTail", logging, nio]),
         module(
-            "WaybillReplay",
+            "Archive/WaybillReplay",
             [
-                "WaybillEvent", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJournal", "WaybillJSON", "WaybillProjection",
                 "WaybillProtocol", "WaybillSystem",
             ]),
         module(
-            "WaybillReceiver",
+            "Receiver/WaybillReceiver",
             [
-                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillExport", "WaybillFleet",
-                "WaybillJSON", "WaybillJournal",
-                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillProtocol", "WaybillReplay",
-                "WaybillStore", "WaybillSystem",
-                "WaybillTLS", nio, nioPosix, logging, lifecycle,
+                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillHost",
+                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReplay",
+                "WaybillStore", "WaybillSystem", lifecycle, logging, nio, nioPosix,
             ]),
 
         // Counts over the archive's days; it writes nothing to the data directory and opens no socket.
         module(
-            "WaybillReport",
+            "Archive/WaybillReport",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
 
         // The live page: its three files are taken into the program by the C target.
-        .target(name: "CWaybillPage"),
-        .target(
-            name: "WaybillLive",
-            dependencies: [
-                "CWaybillPage", "WaybillArchive", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON",
-                "WaybillJournal", "WaybillMetrics", "WaybillProjection", "WaybillProtocol", "WaybillReport",
-                "WaybillSystem", "WaybillTLS", nio, nioHTTP, nioPosix,
-            ],
-            exclude: ["Page"], swiftSettings: settings),
-
+        .target(name: "CWaybillPage", path: "Sources/C/CWaybillPage"),
         module(
-            "WaybillDelivery",
+            "Programs/WaybillLive", exclude: ["Page"],
             [
-                "WaybillEvent", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJSON",
-                "WaybillMetrics", "WaybillNotices", "WaybillProjection", "WaybillStore",
-                "WaybillSystem", httpClient, logging, nio, nioHTTP, nioPosix,
+                "CWaybillPage", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJournal",
+                "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReport", "WaybillSystem", nio, nioHTTP,
+                nioPosix,
             ]),
 
-        // A bucket over HTTP.
         module(
-            "WaybillS3",
+            "Cloud/WaybillDelivery",
+            [
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJSON",
+                "WaybillProjection", "WaybillStore", "WaybillSystem", logging, nio, nioPosix,
+            ]),
+
+        // What asks over HTTPS: a bucket, and providers.
+        module(
+            "Cloud/WaybillHTTPClient",
             ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
 
         // What the programs share.
         module(
-            "WaybillConsole",
-            ["WaybillEvent", "WaybillJSON", "WaybillNotices", "WaybillSystem", arguments, logging]),
+            "Programs/WaybillConsole",
+            ["WaybillEvent", "WaybillHost", "WaybillJSON", "WaybillSystem", arguments, logging]),
 
         // What tests share: the disk in memory and its faults; then what needs the server's modules. No product holds
         // them.
-        module("WaybillTestSupport", ["WaybillStore", "WaybillSystem"]),
-        module(
+        support("WaybillTestSupport", ["WaybillStore", "WaybillSystem"]),
+        support(
             "WaybillServerTestSupport",
             [
                 "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDispatch", "WaybillEvent", "WaybillExport",
                 "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillSystem",
-                "WaybillTestSupport",
-                lifecycle, logging,
+                "WaybillTestSupport", lifecycle, logging,
             ]),
 
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
-        module(
+        support(
             "WaybillSimulation",
             [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport",
-                "WaybillFleet",
-                "WaybillInspect", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillStore", "WaybillSystem", "WaybillTLS", "WaybillTail", "WaybillTestSupport",
-                nio, nioEmbedded, logging,
+                "WaybillFleet", "WaybillHost", "WaybillInspect", "WaybillJournal", "WaybillProjection",
+                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillStore", "WaybillSystem", "WaybillTail",
+                "WaybillTestSupport", logging, nio, nioEmbedded,
             ]),
-        .executableTarget(
-            name: "waybill-simulate", dependencies: ["WaybillSimulation", arguments], swiftSettings: settings),
+        supportProgram("waybill-simulate", ["WaybillSimulation", arguments]),
 
         // The hot paths one by one; no product holds it.
-        .target(name: "CAllocations"),
-        .executableTarget(
-            name: "waybill-benchmark",
-            dependencies: [
-                "CAllocations", "Waybill", "WaybillCompression", "WaybillExport", "WaybillJSON", "WaybillJournal",
+        .target(name: "CAllocations", path: "Tests/Support/CAllocations"),
+        supportProgram(
+            "waybill-benchmark",
+            [
+                "CAllocations", "Waybill", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem", arguments,
-            ],
-            swiftSettings: settings),
+            ]),
 
         // Other products' requests as lines, and the door that takes them.
         module(
-            "WaybillIngest",
-            ["WaybillCompression", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
-        .target(name: "CWaybillScript"),
-        .target(
-            name: "WaybillDoor",
-            dependencies: [
-                "CWaybillScript", "WaybillAgent", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillMetrics",
-                "WaybillNotices", "WaybillProtocol", "WaybillReceiver", "WaybillSpool",
-                "WaybillSystem", "WaybillTLS",
-                lifecycle, logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS,
-            ],
-            exclude: ["Script"], swiftSettings: settings),
+            "Cloud/WaybillIngest",
+            ["WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
+        .target(name: "CWaybillScript", path: "Sources/C/CWaybillScript"),
+        module(
+            "Cloud/WaybillDoor", exclude: ["Script"],
+            [
+                "CWaybillScript", "WaybillEvent", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillProtocol",
+                "WaybillSpool", "WaybillSystem", lifecycle, logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS,
+                nioWebSocket,
+            ]),
 
         // The commands of `waybill`, in one library for its three programs: the small one, the one with a bucket's client, and
         // the one with the door.
         module(
-            "WaybillCommands",
+            "Programs/WaybillCommands",
             [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillEvent",
-                "WaybillExport", "WaybillFleet", "WaybillIngest",
-                "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillLive", "WaybillMetrics", "WaybillNotices",
-                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
-                "WaybillStore",
-                "WaybillSystem", "WaybillTail",
-                "WaybillTLS",
-                arguments,
-                lifecycle, logging, signals, "WaybillYAML",
+                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillDelivery", "WaybillEvent",
+                "WaybillExport",
+                "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillInspect", "WaybillJournal", "WaybillJSON",
+                "WaybillLive", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay",
+                "WaybillReport", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillYAML", arguments, lifecycle,
+                logging, signals,
             ]),
-        .executableTarget(name: "waybill-cli", dependencies: ["WaybillCommands"], swiftSettings: settings),
-        .executableTarget(
-            name: "waybill-fleet", dependencies: ["WaybillCommands", "WaybillS3", "WaybillStore", "WaybillSystem"],
-            swiftSettings: settings),
-        .executableTarget(
-            name: "waybill-ingest", dependencies: ["WaybillCommands", "WaybillDoor"], swiftSettings: settings),
-        .executableTarget(
-            name: "waybill-deliver",
-            dependencies: [
-                "WaybillConsole", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillMetrics",
-                "WaybillNotices", "WaybillS3", "WaybillStore",
-                "WaybillSystem", arguments, logging,
-                signals,
-            ],
-            swiftSettings: settings),
+        program("Programs/waybill-cli", ["WaybillCommands"]),
+        program(
+            "Programs/waybill-net",
+            ["WaybillCommands", "WaybillDelivery", "WaybillHTTPClient", "WaybillStore", "WaybillSystem"]),
+        program("Programs/waybill-ingest", ["WaybillCommands", "WaybillDoor"]),
 
         // Reads the sources: what they may import, call, be named and say.
         .testTarget(name: "TidyTests", exclude: ["Allowed.txt"], swiftSettings: settings),
-        tests("WaybillSystemTests", ["WaybillSystem", "WaybillTestSupport", "WaybillTesting"]),
-        tests("WaybillDigestTests", ["WaybillDigest"]),
+        tests("WaybillSystemTests", ["WaybillSystem", "WaybillTesting", "WaybillTestSupport"]),
         tests("WaybillJSONTests", ["WaybillJSON", "WaybillSystem"]),
         tests("WaybillYAMLTests", ["WaybillYAML"]),
         tests("WaybillEventTests", ["WaybillEvent", "WaybillSystem", "WaybillTestSupport"]),
         tests("WaybillCompressionTests", ["WaybillCompression", "WaybillSystem"]),
         tests(
-            "WaybillProtocolTests", ["WaybillProtocol", "WaybillCompression", "WaybillJSON", "WaybillSystem"]),
+            "WaybillProtocolTests", ["WaybillCompression", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
         tests("WaybillSpoolTests", ["WaybillSpool", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillTests",
-            ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTestSupport", "WaybillTesting"]),
+            ["Waybill", "WaybillEvent", "WaybillSpool", "WaybillSystem", "WaybillTesting", "WaybillTestSupport"]),
         tests("WaybillFoundationTests", ["WaybillFoundation", "WaybillTesting"]),
         tests("WaybillTestingTests", ["Waybill", "WaybillTesting"]),
         tests(
             "WaybillCommerceTests",
             [
-                "WaybillCommerce", "Waybill", "WaybillEvent", "WaybillExport", "WaybillServerTestSupport",
+                "Waybill", "WaybillCommerce", "WaybillEvent", "WaybillExport", "WaybillServerTestSupport",
                 "WaybillTesting",
             ]),
-        tests("WaybillPresentationTests", ["WaybillPresentation", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
-        tests("WaybillSystemLogTests", ["WaybillSystemLog", "Waybill", "WaybillSystem", "WaybillTestSupport"]),
-        tests("WaybillLoggingTests", ["WaybillLogging", "Waybill", "WaybillSystem", "WaybillTestSupport", logging]),
+        tests("WaybillUITests", ["Waybill", "WaybillSystem", "WaybillTestSupport", "WaybillUI"]),
+        tests("WaybillSystemLogTests", ["Waybill", "WaybillSystem", "WaybillSystemLog", "WaybillTestSupport"]),
+        tests("WaybillLoggingTests", ["Waybill", "WaybillLogging", "WaybillSystem", "WaybillTestSupport", logging]),
         tests(
             "WaybillTailTests",
-            ["WaybillTail", "WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTestSupport"]),
+            ["WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail", "WaybillTestSupport"]),
         tests(
             "WaybillJournalTests",
-            ["WaybillJournal", "WaybillCompression", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
+            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillIngestTests",
             [
-                "WaybillDoor", "WaybillIngest", "WaybillEvent", "WaybillJSON", "WaybillProtocol", "WaybillReceiver",
-                "WaybillSystem", "WaybillTestSupport",
+                "WaybillDoor", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillSystem", "WaybillTestSupport",
             ]),
-        tests("WaybillS3Tests", ["WaybillS3", "WaybillStore", "WaybillSystem", nio, nioPosix]),
+        tests("WaybillHTTPClientTests", ["WaybillHTTPClient", "WaybillStore", "WaybillSystem", nio, nioPosix]),
         tests("WaybillStoreTests", ["WaybillStore", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillFleetTests",
             [
-                "WaybillFleet", "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProtocol",
-                "WaybillStore",
-                "WaybillSystem",
-                "WaybillTestSupport",
+                "WaybillArchive", "WaybillCompression", "WaybillFleet", "WaybillJournal", "WaybillProtocol",
+                "WaybillStore", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillArchiveTests",
@@ -373,91 +365,86 @@ let package = Package(
         tests(
             "WaybillProjectionTests",
             [
-                "WaybillProjection", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal",
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillProjection",
                 "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillReplayTests",
             [
-                "WaybillReplay", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillInspect", "WaybillJournal",
-                "WaybillProjection",
-                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+                "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillInspect", "WaybillJournal",
+                "WaybillProjection", "WaybillProtocol", "WaybillReplay", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillTestSupport",
             ]),
         tests(
             "WaybillReportTests",
-            [
-                "WaybillReport", "WaybillArchive", "WaybillCompression", "WaybillSystem", "WaybillTestSupport",
-            ]),
+            ["WaybillArchive", "WaybillCompression", "WaybillReport", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillLiveTests",
             [
-                "WaybillLive", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillJournal",
+                "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJournal", "WaybillJSON", "WaybillLive",
                 "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem",
                 "WaybillTestSupport",
             ]),
         tests(
             "WaybillDeliveryTests",
             [
-                "WaybillDelivery", "WaybillArchive", "WaybillCompression", "WaybillExport",
-                "WaybillMetrics", "WaybillProjection", "WaybillStore", "WaybillSystem", "WaybillEvent",
-                "WaybillTestSupport", "WaybillTesting", logging,
+                "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "WaybillHost", "WaybillProjection", "WaybillStore", "WaybillSystem", "WaybillTesting",
+                "WaybillTestSupport", logging,
             ]),
         tests(
             "WaybillConsoleTests",
-            ["WaybillConsole", "WaybillJSON", "WaybillNotices", "WaybillSystem", "WaybillTesting", arguments, logging]),
-        tests("WaybillMetricsTests", ["WaybillMetrics", "WaybillSystem", nio]),
+            ["WaybillConsole", "WaybillHost", "WaybillJSON", "WaybillSystem", "WaybillTesting", arguments, logging]),
+        tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", nio]),
         tests(
             "WaybillDispatchTests",
             [
-                "WaybillDispatch", "Waybill", "WaybillAgent", "WaybillDoor", "WaybillIngest", "WaybillMetrics",
-                "WaybillProtocol", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
-                "WaybillTLS", "WaybillTail", lifecycle,
-                logging,
+                "Waybill", "WaybillAgent", "WaybillDispatch", "WaybillDoor", "WaybillHost", "WaybillIngest",
+                "WaybillProtocol", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem", "WaybillTail",
+                "WaybillTestSupport", lifecycle, logging, nio,
             ]),
         tests(
             "MigrationTests",
             [
-                "Waybill", "WaybillDispatch", "WaybillEvent", "WaybillExport", "WaybillPresentation",
-                "WaybillProjection", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSpool", "WaybillSystem",
-                "WaybillSystemLog", "WaybillTestSupport", "WaybillTesting",
+                "Waybill", "WaybillDispatch", "WaybillEvent", "WaybillExport", "WaybillProjection", "WaybillReceiver",
+                "WaybillServerTestSupport", "WaybillSpool", "WaybillSystem", "WaybillSystemLog", "WaybillTesting",
+                "WaybillTestSupport", "WaybillUI",
             ]),
         tests(
             "WaybillReceiverTests",
             [
-                "WaybillReceiver", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet",
-                "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillReplay", "WaybillServerTestSupport", "WaybillSimulation", "WaybillStore",
-                "WaybillSystem", "WaybillTestSupport",
-                "WaybillTesting",
-                "WaybillTLS", logging, nio,
+                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillHost",
+                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay",
+                "WaybillServerTestSupport", "WaybillSimulation", "WaybillStore", "WaybillSystem", "WaybillTesting",
+                "WaybillTestSupport", logging, nio,
             ]),
         tests(
             "WaybillInspectTests",
             [
-                "WaybillInspect", "WaybillArchive", "WaybillExport", "WaybillJSON", "WaybillJournal",
-                "WaybillProjection",
-                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+                "WaybillArchive", "WaybillExport", "WaybillInspect", "WaybillJournal", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillTestSupport",
             ]),
         tests(
             "WaybillCommandTests",
             [
-                "WaybillCommands", "WaybillAgent", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillIngest", "WaybillJournal",
-                "WaybillLive", "WaybillMetrics", "WaybillProjection",
-                "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTLS", "WaybillTail", "WaybillTestSupport",
+                "WaybillAgent", "WaybillCommands", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillFleet",
+                "WaybillHost",
+                "WaybillIngest", "WaybillJournal", "WaybillLive", "WaybillProjection", "WaybillReceiver",
+                "WaybillStore", "WaybillSystem", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(
             "WaybillExportTests",
             [
-                "WaybillExport", "WaybillEvent", "WaybillJSON", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillServerTestSupport", "WaybillSystem",
                 "WaybillTestSupport",
             ]),
         tests(
             "WaybillFuzzTests", path: "Tools/Fuzzing/Sources/Targets",
             [
                 "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent", "WaybillExport",
-                "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJSON", "WaybillJournal", "WaybillProjection",
+                "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJournal", "WaybillJSON", "WaybillProjection",
                 "WaybillProtocol", "WaybillSpool", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillTestSupport",
                 "WaybillYAML",
             ]),

@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 
-from swift_modules import LANGUAGE, ROOT, SOURCES, STUBS, MODULES, swift_files, upcoming_features, write_c_module
+from swift_modules import (
+    LANGUAGE, ROOT, STUBS, MODULES, module_folder, swift_files, upcoming_features, write_c_module)
 
 STANDARD_LIBRARY = ["Swift", "_Concurrency", "_StringProcessing", "SwiftOnoneSupport"]
 # In the order in which they import each other.
@@ -107,6 +108,6 @@ class FloorCheck:
             self.stub(name)
         for name in [*CHECKED, "WaybillUI"]:
             self.compile(
-                name, swift_files(SOURCES / name), *LANGUAGE, *upcoming_features(), "-warnings-as-errors")
+                name, swift_files(module_folder(name)), *LANGUAGE, *upcoming_features(), "-warnings-as-errors")
         shutil.rmtree(self.folder)
         return f"{self.platform.name} {self.floor}"

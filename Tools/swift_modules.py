@@ -17,13 +17,19 @@ SOURCES = ROOT / "Sources"
 STUBS = ROOT / "Tools" / "AppleStubs"
 
 MODULES = [
-    "WaybillSystem", "WaybillDigest", "WaybillJSON", "WaybillEvent", "WaybillCommerce", "WaybillSpool", "Waybill",
-    "WaybillFoundation", "WaybillPresentation", "WaybillTesting", "WaybillSystemLog",
+    "WaybillSystem", "WaybillJSON", "WaybillEvent", "WaybillCommerce", "WaybillSpool", "Waybill", "WaybillFoundation",
+    "WaybillTesting", "WaybillSystemLog",
 ]
 
 LANGUAGE = ["-swift-version", "6", "-package-name", "waybill"]
 # Importers see declarations; what bodies hold, the build judges. It takes half the time.
 DECLARATIONS_ONLY = ["-Xfrontend", "-experimental-skip-non-inlinable-function-bodies"]
+
+
+def module_folder(name):
+    """The folder of a module, in whichever room."""
+    folder = next(SOURCES.glob(f"*/{name}"), None)
+    return folder or sys.exit(f"{pathlib.Path(sys.argv[0]).name}: no module {name} below {SOURCES}")
 
 
 def upcoming_features():
@@ -68,7 +74,7 @@ def typecheck_module(name, sources, folder, *flags):
 
 def write_c_module(folder):
     """The module map that the package manager would make."""
-    header = SOURCES / "CWaybillSystem" / "include" / "CWaybillSystem.h"
+    header = module_folder("CWaybillSystem") / "include" / "CWaybillSystem.h"
     text = f'module CWaybillSystem {{\n    umbrella header "{header}"\n    export *\n}}\n'
     (folder / "module.modulemap").write_text(text)
 
@@ -77,8 +83,8 @@ def fingerprint():
     """Differs when the compiler, its flags or a source of the modules does."""
     digest = hashlib.sha256(subprocess.run(["swiftc", "--version"], check=True, capture_output=True).stdout)
     digest.update(" ".join([*LANGUAGE, *upcoming_features(), *DECLARATIONS_ONLY]).encode())
-    headers = sorted((SOURCES / "CWaybillSystem").rglob("*.h"))
-    for path in [*headers, *(path for name in MODULES for path in swift_files(SOURCES / name))]:
+    headers = sorted(module_folder("CWaybillSystem").rglob("*.h"))
+    for path in [*headers, *(path for name in MODULES for path in swift_files(module_folder(name)))]:
         digest.update(f"\0{path}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -98,7 +104,7 @@ def client_modules():
             write_c_module(new)
             for name in MODULES:
                 emit_module(
-                    name, swift_files(SOURCES / name), new, *LANGUAGE, *upcoming_features(), *DECLARATIONS_ONLY)
+                    name, swift_files(module_folder(name)), new, *LANGUAGE, *upcoming_features(), *DECLARATIONS_ONLY)
             new.rename(folder)
     return folder
 

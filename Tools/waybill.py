@@ -35,7 +35,7 @@ def main():
     send.add_argument("--source", metavar="NAME", help="the origin of the bytes, for people (default: the file's path)")
     send.add_argument("--agent", metavar="NAME", help="this agent's name (default: derived from the stream's id)")
     names = send.add_mutually_exclusive_group()
-    names.add_argument("--walk", action="store_true", help="the file may have been rewritten under its name: go on in "
+    names.add_argument("--walk", action="store_true", help="the file may have been rewritten under its name: continue in "
                        "the one of the streams ID-0, ID-1, … that has its bytes, else in the first unknown one")
     names.add_argument("--reship", action="store_true", help="ship the file under ID, a colon, and the first 16 "
                        "hexadecimal digits of its SHA-256")

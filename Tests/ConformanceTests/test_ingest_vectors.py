@@ -1,4 +1,4 @@
-"""The vectors of requests over HTTP: the files are what their maker makes, and their lines are what the schema says."""
+"""The vectors of requests over HTTP: their lines are what the schema says, and they have each kind of refusal."""
 
 import json
 import pathlib
@@ -6,9 +6,8 @@ import sys
 import unittest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "Tools"), str(REPOSITORY / "Tests" / "EndToEndTests")]
+sys.path.insert(0, str(REPOSITORY / "Tests" / "EndToEndTests"))
 
-import ingest_vectors  # noqa: E402
 from schemas import violations  # noqa: E402
 
 FOLDER = REPOSITORY / "Protocol" / "vectors"
@@ -19,10 +18,6 @@ def lines(path):
 
 
 class IngestVectorTests(unittest.TestCase):
-    def test_the_files_are_what_the_second_implementation_makes(self):
-        for name, content in ingest_vectors.files().items():
-            self.assertEqual((FOLDER / "ingest" / name).read_text(encoding="ascii"), content, f"{name}: run Tools/ingest_vectors.py")
-
     def test_every_line_is_what_the_schema_says(self):
         count = 0
         for path in sorted((FOLDER / "ingest").glob("*.ndjson")):
@@ -46,7 +41,7 @@ class IngestVectorTests(unittest.TestCase):
             self.assertNotEqual(violations("event.schema.json", wrong), [], change)
 
     def test_what_a_request_may_hold_is_in_the_vectors(self):
-        """A case that is taken out of the maker is missed here."""
+        """A case that is taken out of the files is missed here."""
         rows = [row for path in (FOLDER / "ingest").glob("*.ndjson") for row in lines(path)]
         reasons = {fault["reason"] for row in rows for fault in row.get("faults", [])}
         self.assertEqual(reasons, {"not-json", "not-an-object", "no-name", "no-person", "unknown-type", "bad-traits",
@@ -56,7 +51,3 @@ class IngestVectorTests(unittest.TestCase):
         self.assertEqual({row.get("refused") for row in rows}, {None, "malformed", "encoding", "inflation", "several-keys"})
         members = {name for row in rows for line in row.get("lines", []) for name in json.loads(line)}
         self.assertLessEqual({"ts_client", "traits_once", "traits_add", "providers", "overrides", "session", "user_agent"}, members)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,5 +1,6 @@
 """Holds the program and an independent implementation against each other: codec, and both directions, interrupted."""
 
+import collections
 import json
 import os
 import pathlib
@@ -7,7 +8,6 @@ import random
 import socket
 import subprocess
 import sys
-import threading
 import time
 import unittest
 import zlib
@@ -17,7 +17,7 @@ sys.path[:0] = [str(REPOSITORY / "Tools"), str(REPOSITORY / "Tests" / "EndToEndT
 
 from harness import SiteTest, until  # noqa: E402
 from ledger import EventMaker, Ledger, archived, quarantined  # noqa: E402
-from test_hostile import Liar, lies  # noqa: E402
+from peers import Listener, Proxy, Session, Streams, proof  # noqa: E402
 from waybill_peer import wire  # noqa: E402
 
 PEER = REPOSITORY / "Tools" / "waybill.py"
@@ -40,6 +40,67 @@ def foreign_lines(count, seed=5):
     return lines
 
 
+class Liar(Listener):
+    """A false receiver: `lie(session, words)` gives the lines that answer a message; counts what it is asked for."""
+
+    def __init__(self, lie, **ready):
+        self.lie, self.ready, self.opens = lie, ready, collections.Counter()
+        super().__init__(self.meet)
+
+    def meet(self, connected):
+        session = Session(connected)
+        session.handshake(**self.ready)
+        while words := session.message():
+            if words[0] == "OPEN":
+                self.opens[session.names[words[1]]] += 1
+            session.send(*self.lie(session, words))
+
+
+def lies(path):
+    """Name → how a receiver that was not sent the file answers, so that it would be deleted or moved on."""
+    content, stream = path.read_bytes(), path.stem
+    size = len(content)
+
+    def opened(at, sealed=None, offset=size):
+        """Answers each `OPEN` with this proof for this offset, and with `SEALED` at once."""
+        def lie(_session, words):
+            if words[0] != "OPEN":
+                return []
+            return [f"AT {words[1]} {offset} {at} 0", *([f"SEALED {words[1]} {sealed} 0"] if sealed else [])]
+        return lie
+
+    def taken(sealed):
+        """Takes and acknowledges everything like an honest one, and seals with this proof."""
+        streams = Streams()
+
+        def lie(session, words):
+            if words[0] not in ("OPEN", "BATCH", "SKIP", "SEAL"):
+                return []
+            answers = streams.answers(session, words)
+            return [f"SEALED {words[1]} {sealed} 0"] if words[0] == "SEAL" else answers
+        return lie
+
+    digest, line_ends = "5eed" * 8, b"\n" * 512
+    whole = proof(stream, size, content[-512:])
+    return {
+        "beyond its end": opened(f"512 {digest}", f"512 {digest}", 99_999_999),
+        "at its end, with a proof of nothing": opened("0 -", "0 -"),
+        "at its end, with a digest at random": opened(f"512 {digest}", f"512 {digest}"),
+        "at its end, with a proof of its last byte": opened(
+            proof(stream, size, b"\n"), proof(stream, size, b"\n")),
+        "at its end, with a proof of line ends": opened(
+            proof(stream, size, line_ends), proof(stream, size, line_ends)),
+        "at its end, with a proof of another id": opened(
+            proof("b", size, content[-512:]), proof("b", size, content[-512:])),
+        "at its beginning, sealed": opened("0 -", "0 -", 0),
+        "at its beginning, sealed with a digest": opened("0 -", f"512 {digest}", 0),
+        "in its middle, with the proof of its end": opened(whole, whole, size // 2),
+        "acknowledged, and sealed with a proof of nothing": taken("0 -"),
+        "acknowledged, and sealed with a digest at random": taken(f"512 {digest}"),
+        "acknowledged, and sealed with a proof of its last byte": taken(proof(stream, size, b"\n")),
+    }
+
+
 class VectorTests(unittest.TestCase):
     """Protocol/vectors/protocol, against the Python codec."""
 
@@ -58,6 +119,11 @@ class VectorTests(unittest.TestCase):
                 with self.assertRaises(wire.Refused) as refused:
                     wire.decode(line)
                 self.assertEqual(str(refused.exception), row["error"])
+
+    def test_each_row_has_a_name_of_its_own(self):
+        for file in ("good", "bad", "journal", "proofs", "batches"):
+            names = [row["name"] for row in vectors(f"{file}.ndjson")]
+            self.assertEqual(len(set(names)), len(names), file)
 
     def test_proofs_are_of_the_bytes_below_an_offset(self):
         """Each row's digest is that of its id, its offset and its bytes."""
@@ -80,56 +146,28 @@ class VectorTests(unittest.TestCase):
                 self.assertEqual((verdict, raw), (row["verdict"], row.get("raw")))
 
 
-class Relay:
-    """Stands between a sender and a receiver and interrupts: connection i carries `allowances[i]` bytes towards the
-    receiver, then `interrupt` is called and the connection cut; connections beyond the list are left alone."""
+class Relay(Proxy):
+    """A proxy that interrupts: connection i carries `allowances[i]` bytes towards the receiver, then `interrupt` is called and
+    the connection cut; connections beyond the list are left alone."""
 
     def __init__(self, target, allowances, interrupt=lambda: None):
-        self.target, self.allowances, self.interrupt, self.cuts = target, list(allowances), interrupt, 0
-        self.listener, self.sockets = socket.create_server(("127.0.0.1", 0)), []
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.allowances, self.interrupt, self.cuts = list(allowances), interrupt, 0
+        super().__init__(port_of(target), self.limit)
 
-    def accept(self):
-        while True:
-            try:
-                near = self.listener.accept()[0]
-            except OSError:
-                return
-            try:
-                far = socket.create_connection(wire.address(self.target), 5)
-            except OSError:
-                near.close()
-                continue
-            far.settimeout(None)
-            self.sockets += near, far
-            allowance = self.allowances.pop(0) if self.allowances else None
-            threading.Thread(target=self.pump, args=(near, far, allowance), daemon=True).start()
-            threading.Thread(target=self.pump, args=(far, near, None), daemon=True).start()
+    def limit(self, passage, direction, _words, data):
+        if direction == "<" or passage.index >= len(self.allowances):
+            return data
+        self.allowances[passage.index] -= len(data)
+        if self.allowances[passage.index] > 0:
+            return data
+        passage.receiver.sendall(data[:self.allowances[passage.index] or None])
+        self.interrupt()
+        self.cuts += 1
+        return None
 
-    def pump(self, source, sink, allowance):
-        try:
-            while received := source.recv(1 << 16):
-                if allowance is not None and len(received) >= allowance:
-                    sink.sendall(received[:allowance])
-                    self.interrupt()
-                    self.cuts += 1
-                    break
-                sink.sendall(received)
-                allowance = None if allowance is None else allowance - len(received)
-        except OSError:
-            pass
-        for end in source, sink:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
-    def close(self):
-        # shutdown wakes the thread that accepts; close alone would not.
-        self.listener.shutdown(socket.SHUT_RDWR)
-        for each in (self.listener, *self.sockets):
-            each.close()
+def port_of(address):
+    return int(address.rpartition(":")[2])
 
 
 class PeerTest(SiteTest):
@@ -188,7 +226,7 @@ class SendTests(PeerTest):
                              ["ts", "name", "login", "cookie"])
 
     def test_a_file_arrives_over_connections_that_break(self):
-        """Cut in the handshake and twice in batches, the client goes on where the receiver stands."""
+        """Cut in the handshake and twice in batches, the client continues where the receiver stands."""
         receiver = self.site.receiver(exports="none")
         relay = self.relay(self.site.address, (50, 700_000, 1_100_000))
         summary = self.summary(self.sending(relay.address))
@@ -228,7 +266,7 @@ class SendTests(PeerTest):
         self.assert_stored(receiver, self.lines + others)
 
     def test_a_file_that_is_rewritten_goes_on_in_another_stream(self):
-        """From the first incarnation to the first unknown one: what agrees furthest goes on, and nothing comes twice."""
+        """From the first incarnation to the first unknown one: what agrees furthest continues, and nothing comes twice."""
         receiver, others = self.site.receiver(exports="none"), foreign_lines(50, seed=6)
         for lines, stream, first_at in (
                 (self.lines[:9_000], "web-01-a-0", 0), (self.lines[:9_000], "web-01-a-0", None), (others, "web-01-a-1", 0),
@@ -408,7 +446,8 @@ class ReceiveTests(PeerTest):
         """SIGKILL three times in the middle, then a lost registry: no byte is missing and none is there twice."""
         def replace():
             self.end(self.current)
-            self.current, relay.target = self.receiving()
+            self.current, to = self.receiving()
+            relay.target = port_of(to)
 
         self.current, to = self.receiving()
         relay = self.relay(to, (300_000, 500_000, 200_000), replace)
@@ -418,7 +457,3 @@ class ReceiveTests(PeerTest):
         os.rename(self.site.state, self.site.root / "lost")
         self.ship(relay.address)
         self.assert_received()
-
-
-if __name__ == "__main__":
-    unittest.main()

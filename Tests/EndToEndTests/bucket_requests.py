@@ -10,7 +10,6 @@ import xml.etree.ElementTree
 from buckets import canonical_query, signature
 
 
-
 class Answer:
     def __init__(self, status, body):
         self.status, self.body = status, body

@@ -4,7 +4,7 @@ import pathlib
 import shutil
 import subprocess
 
-from harness import run, until
+from harness import until
 
 COMPILER = shutil.which("cc") or shutil.which("clang")
 
@@ -45,8 +45,7 @@ class FleetChecks:
 
     def assert_whole(self, *mergers):
         for name in mergers:
-            verified = run("inspect", "--verify", self.site.root / name, timeout=120)
-            self.assertEqual(verified.returncode, 0, verified.stdout.decode() + verified.stderr.decode())
+            self.assert_verified(self.site.root / name)
 
     def seal_everything(self, *mergers):
         """Runs each merger two days from now: every receiver is silent then, and what came late is due, too.

@@ -37,13 +37,13 @@ class FuseFolder:
         answer = self.child.stdout.readline().decode().strip()
         if answer != "mounted":
             self.child.wait()
-            raise unittest.SkipTest(f"this machine lets nobody mount a FUSE file system: {answer}")
+            raise unittest.SkipTest(f"this machine lets no one mount a FUSE file system: {answer}")
 
     def hang(self):
         self.tell("hang")
 
     def go_on(self):
-        self.tell("go on")
+        self.tell("continue")
 
     def tell(self, command):
         self.child.stdin.write(f"{command}\n".encode())

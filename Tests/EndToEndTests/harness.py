@@ -114,6 +114,14 @@ def run(*arguments, stdin=b"", timeout=60, env=None):
         env={**os.environ, **(env or {})})
 
 
+def succeed(*arguments, **options):
+    """The same for a command that must end with 0."""
+    result = run(*arguments, **options)
+    if result.returncode != 0:
+        raise AssertionError(f"{arguments[0]}: {result.returncode}: {(result.stdout + result.stderr).decode()[-2000:]}")
+    return result
+
+
 class Process:
     """A receiver or an agent that runs, with its log in a file; `within` is a command that replaces itself by it."""
 
@@ -209,11 +217,17 @@ class Site:
 
     def receiver(self, *arguments, exports="csv", data=None, env=None):
         """Starts a receiver and returns once it listens."""
-        process = self.start(
+        return self.listening(self.start(
             "receiver", "--data", data or self.data, "--listen", self.address, "--exports", exports,
             # Tests compare what is archived and exported when it has ended.
             *([] if "--stop-seconds" in arguments else ["--stop-seconds", "60"]), *arguments,
-            log="receiver.log", env=env)
+            log="receiver.log", env=env))
+
+    def configured(self, config, *arguments, env=None):
+        """Starts a receiver with a configuration file, which names the site's address; returns once it listens."""
+        return self.listening(self.start("receiver", "--config", config, *arguments, log="receiver.log", env=env))
+
+    def listening(self, process):
         until(lambda: self.is_listening() or not process.is_running, 30, "the receiver listens")
         if not process.is_running:
             raise AssertionError(f"the receiver ended: {process.log()[-2000:]}")
@@ -247,7 +261,7 @@ class Site:
         result = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(path)], check=False, capture_output=True)
         if result.returncode != 0:
-            raise unittest.SkipTest("this machine lets nobody mount a tmpfs")
+            raise unittest.SkipTest("this machine lets no one mount a tmpfs")
         self.mounts.append(str(path))
         return path
 
@@ -259,6 +273,11 @@ class SiteTest(unittest.TestCase):
         self.site = Site()
         self.addCleanup(self.site.close)
         self.addCleanup(self.show_logs)
+
+    def assert_verified(self, data=None, *arguments):
+        """`waybill inspect --verify` finds nothing to complain of in a data directory, by default the site's."""
+        result = run("inspect", "--verify", *arguments, data or self.site.data, timeout=300)
+        self.assertEqual(result.returncode, 0, (result.stdout + result.stderr).decode()[-3000:])
 
     def show_logs(self):
         if self._outcome.success:

@@ -8,6 +8,9 @@ import hashlib
 import os
 import random
 
+from harness import SiteTest
+from scale import SEED
+
 SEGMENT_BYTES = 1 << 20
 ENVIRONMENTS = ("prod", "prod", "prod", "internal", "dev")
 BUNDLES = ("com.example.shop", "com.example.news", "com.example.shop")
@@ -100,7 +103,7 @@ class EventMaker:
 
 @dataclasses.dataclass
 class Comparison:
-    """Lines that are missing, that are there too often, and that nobody made."""
+    """Lines that are missing, that are there too often, and that no one made."""
     lost: int = 0
     twice: int = 0
     alien: int = 0
@@ -209,3 +212,22 @@ def parts(data, provider, base="exports"):
     return {
         str(path.relative_to(top)).removesuffix(".gz"): whole(path) for path in sorted(top.rglob("part-*"))
         if path.name.removesuffix(".gz").endswith((".csv", ".ndjson")) and path.parent.name != "dead"}
+
+
+class LedgerTest(SiteTest):
+    """A test whose lines are counted: each that was made is stored once. `LINES` is the seed of its lines."""
+
+    LINES = 7
+
+    def setUp(self):
+        super().setUp()
+        self.maker, self.ledger = EventMaker(self.LINES), Ledger()
+
+    def assert_each_once(self, data=None):
+        comparison = self.ledger.compare(stored(data or self.site.data))
+        self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
+
+    def assert_stored(self, receiver, data=None):
+        """Stops the receiver and compares everything it stored with the ledger."""
+        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
+        self.assert_each_once(data)

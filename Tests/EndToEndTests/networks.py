@@ -1,6 +1,6 @@
 """Networks of a test's own, with cables that can be cut.
 
-A cut cable swallows what is sent, as a broken switch does: nobody gets an error, and no kernel answers. It needs root,
+A cut cable swallows what is sent, as a broken switch does: no one gets an error, and no kernel answers. It needs root,
 iproute2, and a kernel that allows it.
 """
 
@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import unittest
 
-# Nobody has it: what is sent there is lost without an answer.
+# No one has it: what is sent there is lost without an answer.
 NOBODY = "02:00:00:00:00:99"
 
 
@@ -73,6 +73,6 @@ class Space:
 
     def link(self, letter):
         link = Link(self.name, letter, os.getpid() % 3000)
-        # A namespace that was deleted stays, with its end, while a socket in it waits for somebody who was cut off.
+        # A namespace that was deleted stays, with its end, while a socket in it waits for someone who was cut off.
         self.test.addCleanup(ip, "link", "del", link.here, check=False)
         return link

@@ -46,7 +46,7 @@ class Listener:
         hang_up(connected)
 
     def hang_up(self):
-        """Ends every connection, and goes on accepting."""
+        """Ends every connection, and continues accepting."""
         for connected in self.sockets[:]:
             hang_up(connected)
 

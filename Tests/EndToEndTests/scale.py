@@ -8,8 +8,11 @@ a run, and a suite's own variables (WAYBILL_KILLS, …) say how much of one thin
 import os
 import pathlib
 import subprocess
+import unittest
 
 THOROUGH = os.environ.get("WAYBILL_THOROUGH") == "1"
+# For a long drill whose theme has another one in each change's run. Tests/skips.txt lists it.
+at_night = unittest.skipUnless(THOROUGH, "a night runs it, and each change another drill of its theme")
 
 
 def seed_of_commit():

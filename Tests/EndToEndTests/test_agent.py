@@ -7,19 +7,17 @@ import shutil
 import signal
 import socket
 import time
-import unittest
 import zlib
 
-from harness import SiteTest, patience, run, until
-from ledger import EventMaker, Ledger, archived, stored
+from harness import patience, run, succeed, until
+from ledger import Ledger, LedgerTest, archived, stored
 
 FOREIGN = ["--env", "prod", "--bundle", "com.example.web"]
 
 
-class AgentTest(SiteTest):
+class AgentTest(LedgerTest):
     def setUp(self):
         super().setUp()
-        self.maker, self.ledger = EventMaker(7), Ledger()
         self.folder = self.site.root / "log"
         self.folder.mkdir()
 
@@ -29,12 +27,6 @@ class AgentTest(SiteTest):
     def append(self, name, lines):
         with open(self.folder / name, "ab") as file:
             file.write(b"".join(lines))
-
-    def assert_stored(self, receiver):
-        """Stops the receiver and compares everything it stored with the ledger."""
-        self.assertEqual(receiver.stop(), 0)
-        comparison = self.ledger.compare(stored(self.site.data))
-        self.assertTrue(comparison.is_clean, str(comparison))
 
     def until_archived(self, line_count, seconds=20):
         until(lambda: sum(1 for _ in stored(self.site.data)) >= line_count, seconds, f"{line_count} lines stored")
@@ -57,16 +49,6 @@ class OnceTests(AgentTest):
         self.assertGreater(summary["seconds"], 0)
         self.assert_stored(receiver)
 
-    def test_segments_are_deleted_and_a_second_run_ships_nothing(self):
-        """Once everything is acknowledged the segments are gone, and there is nothing left to ship."""
-        receiver = self.site.receiver()
-        self.maker.spool(self.site.spool, self.ledger, 500_000)
-        self.site.once()
-        self.assertEqual(list(self.site.spool.iterdir()), [])
-        summary = self.site.once()
-        self.assertEqual([summary["bytes"], summary["lines"], summary["batches"]], [0, 0, 0])
-        self.assert_stored(receiver)
-
     def test_a_lost_registry_repeats_nothing(self):
         """Without its registry the agent asks the receiver, and no line of a foreign file comes twice."""
         receiver = self.site.receiver()
@@ -79,18 +61,6 @@ class OnceTests(AgentTest):
         self.assertEqual(self.site.once(*self.globbing())["lines"], 200)
         self.assert_stored(receiver)
 
-    def test_a_damaged_registry_repeats_nothing(self):
-        """A registry of garbage, cut or of no length stops nothing and repeats nothing."""
-        receiver = self.site.receiver()
-        for damage in (lambda b: b"", lambda b: b[: len(b) // 2], lambda b: bytes(len(b)), lambda b: os.urandom(len(b))):
-            lines = self.maker.foreign(50)
-            self.ledger.add(lines)
-            self.append("web.json", lines)
-            self.assertEqual(self.site.once(*self.globbing())["lines"], 50)
-            registry = self.site.state / "registry.state"
-            registry.write_bytes(damage(registry.read_bytes()))
-        self.assert_stored(receiver)
-
     def test_a_damaged_registry_is_told_in_words(self):
         """A torn end and an entry that says nothing: counted and named, and nothing is shipped again (T17)."""
         receiver = self.site.receiver()
@@ -98,7 +68,7 @@ class OnceTests(AgentTest):
         self.ledger.add(lines)
         self.append("web.json", lines)
         self.site.once(*self.globbing())
-        entry = b"+ a-stream what nobody reads\n"
+        entry = b"+ a-stream what no one reads\n"
         with open(self.site.state / "registry.state", "ab") as registry:
             registry.write(entry + b"= 1 %08x\n+ torn" % zlib.crc32(entry))
         result = run(*self.site.agent_arguments("--once", *self.globbing()))
@@ -112,7 +82,7 @@ class OnceTests(AgentTest):
         self.assert_stored(receiver)
 
     def test_an_unreachable_receiver_ends_with_69(self):
-        """Nobody listening, or somebody who says nothing: exit 69 within the patience, and nothing is deleted."""
+        """No one listening, or someone who says nothing: exit 69 within the patience, and nothing is deleted."""
         self.maker.spool(self.site.spool, self.ledger, 100_000)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             for port in (self.site.port, silent.getsockname()[1]):
@@ -231,7 +201,7 @@ class SpoolTests(AgentTest):
         self.assert_stored(receiver)
 
     def test_a_stop_without_receiver_keeps_everything(self):
-        """SIGTERM with nobody to ship to ends soon and deletes nothing."""
+        """SIGTERM with no one to ship to ends soon and deletes nothing."""
         self.maker.spool(self.site.spool, self.ledger, 300_000)
         before = {path.name: path.read_bytes() for path in self.site.spool.iterdir()}
         agent = self.site.agent()
@@ -260,76 +230,15 @@ class SpoolTests(AgentTest):
         self.site.once()
         self.assert_stored(receiver)
 
-    def test_a_locked_segment_stays_until_its_writer_is_gone(self):
-        """Lines of a segment that is being written are shipped at once; the file is deleted when the lock is free."""
-        receiver = self.site.receiver()
-        agent = self.site.agent()
-        lines = self.maker.lines(20)
-        self.ledger.add(lines)
-        path = self.site.spool / f"{self.maker.writer()}-{1:020d}.ndjson"
-        with open(str(path) + ".new", "wb", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-            os.rename(str(path) + ".new", path)
-            for line in lines[:10]:
-                file.write(line)
-            self.until_archived(10)
-            self.assertTrue(path.exists())
-            for line in lines[10:]:
-                file.write(line)
-            self.until_archived(20)
-            self.assertTrue(path.exists())
-        until(lambda: not path.exists(), 30, "the segment is deleted")
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
-
-    def test_a_torn_tail_is_given_up_and_counted(self):
-        """Bytes behind the last LF of a finished segment are skipped; the lines before them arrive."""
-        receiver = self.site.receiver()
-        lines = self.maker.lines(5)
-        self.ledger.add(lines)
-        self.maker.segment(self.site.spool, [*lines, b'{"v":1,"id":"torn'])
-        self.assertEqual(self.site.once()["skipped_bytes"], 17)
-        self.assertEqual(list(self.site.spool.iterdir()), [])
-        self.assert_stored(receiver)
-
     def test_a_spool_that_is_a_file_is_named_and_the_other_goes_on(self):
         """A spool that is no folder is logged with its path, and the other spool is shipped."""
         receiver = self.site.receiver()
         wrong = self.site.root / "not-a-folder"
         wrong.write_text("hello\n")
         self.maker.spool(self.site.spool, self.ledger, 50_000)
-        result = run(*self.site.agent_arguments("--once", "--spool", wrong, "--spool", self.site.spool))
-        self.assertEqual(result.returncode, 0, result.stderr[-500:])
+        result = succeed(*self.site.agent_arguments("--once", "--spool", wrong, "--spool", self.site.spool))
         self.assertIn(b"not-a-folder", result.stderr)
         self.assertEqual(wrong.read_text(), "hello\n")
-        self.assert_stored(receiver)
-
-    def test_a_spool_that_comes_and_goes_stops_nothing(self):
-        """A folder that does not exist yet, vanishes and comes back is followed, and the agent stays up."""
-        receiver = self.site.receiver()
-        late = self.site.root / "late"
-        agent = self.site.agent("--spool", late, "--spool", self.site.spool)
-        agent.until_logged("connected")
-        for _ in range(2):
-            late.mkdir()
-            self.maker.spool(late, self.ledger, 20_000)
-            self.until_archived(self.ledger.line_count, 30)
-            until(lambda: not any(late.iterdir()), 30, "the segment is deleted")
-            late.rmdir()
-        self.maker.spool(self.site.spool, self.ledger, 20_000)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
-
-    def test_other_files_in_a_spool_are_left_alone(self):
-        """Files whose names are no segment's are neither shipped nor deleted."""
-        receiver = self.site.receiver()
-        for name in ("install.json", "notes.txt", "half.ndjson.new", "x.ndjson"):
-            (self.site.spool / name).write_text("{}\n")
-        self.maker.spool(self.site.spool, self.ledger, 20_000)
-        self.site.once()
-        self.assertEqual(
-            sorted(path.name for path in self.site.spool.iterdir()),
-            ["half.ndjson.new", "install.json", "notes.txt", "x.ndjson"])
         self.assert_stored(receiver)
 
 
@@ -358,119 +267,6 @@ class ForeignFileTests(AgentTest):
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)
 
-    def test_copytruncate_after_everything_was_read(self):
-        """A file that is copied away and cut after it was read is begun again, and no line comes twice."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        for turn in range(4):
-            lines = self.maker.foreign(300)
-            self.ledger.add(lines)
-            self.append("web.json", lines)
-            self.until_archived(self.ledger.line_count)
-            shutil.copy(self.folder / "web.json", self.folder / f"web.json.{turn}")
-            os.truncate(self.folder / "web.json", 0)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
-
-    def test_a_rotated_file_that_the_pattern_still_matches_is_not_shipped_again(self):
-        """A pattern that matches the old names too ships each line once."""
-        receiver = self.site.receiver()
-        for _ in range(3):
-            lines = self.maker.foreign(100)
-            self.ledger.add(lines)
-            self.append("web.json", lines)
-            self.site.once(*self.globbing("web*"))
-            for number in (2, 1):
-                if (self.folder / f"web.json.{number}").exists():
-                    os.rename(self.folder / f"web.json.{number}", self.folder / f"web.json.{number + 1}")
-            os.rename(self.folder / "web.json", self.folder / "web.json.1")
-        self.assertEqual(self.site.once(*self.globbing("web*"))["lines"], 0)
-        self.assert_stored(receiver)
-
-    def test_patterns_choose_files_in_any_folder_and_leave_out_others(self):
-        """`{a,b}`, `**` and --exclude decide what is shipped at a start, and of what appears while the agent runs."""
-        receiver = self.site.receiver()
-        globbing = self.globbing("**/*.{json,ndjson}*")
-        excluding = ["--exclude", "*.gz", "--exclude", "**/old"]
-
-        def write():
-            for name in ("web.json", "a/b/web.ndjson", "a/web.json.1"):
-                lines = self.maker.foreign(10)
-                self.ledger.add(lines)
-                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-                self.append(name, lines)
-            for name in ("web.json.gz", "a/web.log", "old/web.json", "a/old/b/web.json"):
-                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-                self.append(name, [b'{"name":"left out"}\n'])
-
-        (self.folder / "a").mkdir()
-        (self.folder / "a" / "round").symlink_to(self.folder)
-        write()
-        agent = self.site.agent(*globbing, *excluding)
-        self.until_archived(30)
-        write()
-        self.until_archived(60)
-        self.assertEqual(agent.stop(), 0)
-        self.assertNotIn("WB2205", agent.log())
-        self.assertEqual(self.site.once(*globbing, *excluding)["lines"], 0)
-        self.assert_stored(receiver)
-
-    def test_a_last_line_without_line_end_waits_until_the_file_is_gone(self):
-        """An unfinished last line is held while the file may grow, and shipped once it was renamed away."""
-        receiver = self.site.receiver()
-        lines = self.maker.foreign(3)
-        self.append("web.json", [lines[0], lines[1].rstrip(b"\n")])
-        self.ledger.add(lines[:2])
-        summary = self.site.once(*self.globbing("web.json"))
-        self.assertEqual([summary["lines"], summary["held_bytes"]], [1, len(lines[1]) - 1])
-        agent = self.site.agent(*self.globbing("web.json"))
-        agent.until_logged("connected")
-        os.rename(self.folder / "web.json", self.folder / "web.json.1")
-        # The archive ends the line that its source did not end.
-        self.until_archived(2, 40)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
-
-    def test_a_held_line_that_is_finished_arrives_once(self):
-        """Two writes of one line, with a restart in between, are one line."""
-        receiver = self.site.receiver()
-        line = self.maker.foreign(1)[0]
-        self.ledger.add([line])
-        for piece in (line[:40], line[40:100], line[100:]):
-            self.append("web.json", [piece])
-            self.site.once(*self.globbing())
-        self.assert_stored(receiver)
-
-    def test_odd_bytes_arrive_as_they_are(self):
-        """NUL, CRLF, a byte-order mark, bad UTF-8 and empty lines are stored byte for byte, each once."""
-        receiver = self.site.receiver()
-        good = self.maker.foreign(4)
-        odd = [
-            b"\xef\xbb\xbf" + good[0], good[1].rstrip(b"\n") + b"\r\n", b'{"time":1,"x":"\x00"}\n', b'{"x":"\xff\xfe"}\n',
-            b"\n", b"\r\n", b"not json\n", b"[1,2]\n", good[2]]
-        self.ledger.add(odd)
-        self.append("web.json", odd)
-        self.site.once(*self.globbing())
-        self.assert_stored(receiver)
-        self.assertEqual(sorted(archived(self.site.data)), sorted([odd[0], odd[1], odd[8]]))
-
-    def test_a_line_of_two_mebibytes_goes_to_the_agents_quarantine(self):
-        """A line beyond the limit is kept whole by the agent, skipped on the wire, and its neighbours arrive."""
-        receiver = self.site.receiver()
-        good = self.maker.foreign(2)
-        self.ledger.add(good)
-        long = b'{"time":"2026-01-01T00:00:00.000Z","x":"' + b"y" * (2 << 20) + b'"}\n'
-        limit = good[0][:-2] + b',"x":"' + b"z" * ((1 << 20) - len(good[0]) - 7) + b'"}\n'
-        self.assertEqual(len(limit), 1 << 20)
-        self.ledger.add([limit])
-        self.append("web.json", [good[0], long, limit, good[1]])
-        summary = self.site.once(*self.globbing())
-        self.assertEqual([summary["lines"], summary["skipped_bytes"]], [3, len(long)])
-        kept = [path.read_bytes() for path in (self.site.state / "quarantine").rglob("*") if path.is_file()]
-        self.assertEqual(kept, [long])
-        self.assertIn("an agent skipped bytes", receiver.log())
-        self.assert_stored(receiver)
-
     def test_memory_stays_small_for_an_endless_line(self):
         """A line of 64 MiB costs the agent no memory to speak of."""
         self.site.receiver()
@@ -481,49 +277,6 @@ class ForeignFileTests(AgentTest):
         agent = self.site.agent(*self.globbing())
         agent.until_logged("too long", 60)
         self.assertLess(agent.resident_mebibytes(), 100)
-
-    def test_many_files_with_equal_heads_all_arrive(self):
-        """Files that begin with the same line, and files of one byte, are told apart."""
-        receiver = self.site.receiver()
-        head = self.maker.foreign(1)[0]
-        for number in range(100):
-            lines = [head, *self.maker.foreign(2)]
-            self.ledger.add(lines)
-            self.append(f"web-{number}.json", lines)
-        for number in range(5):
-            self.ledger.add([b"\n"])
-            self.append(f"one-{number}.json", [b"\n"])
-        self.site.once(*self.globbing())
-        self.site.once(*self.globbing())
-        self.assert_stored(receiver)
-
-    def test_a_deleted_and_recreated_file_is_read_from_its_start(self):
-        """Deleting and making a file anew, which may get the same inode, loses and repeats nothing."""
-        receiver = self.site.receiver()
-        for size in (50, 50, 10, 200):
-            lines = self.maker.foreign(size)
-            self.ledger.add(lines)
-            self.append("web.json", lines)
-            self.site.once(*self.globbing())
-            os.unlink(self.folder / "web.json")
-        self.site.once(*self.globbing())
-        self.assert_stored(receiver)
-
-    def test_a_vanished_file_is_logged_and_the_others_go_on(self):
-        """A file that is deleted while it is followed ends nothing else."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing())
-        first = self.maker.foreign(10)
-        self.ledger.add(first)
-        self.append("a.json", first)
-        self.until_archived(10)
-        os.unlink(self.folder / "a.json")
-        second = self.maker.foreign(10)
-        self.ledger.add(second)
-        self.append("b.json", second)
-        self.until_archived(20)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
 
     def test_what_is_no_regular_file_is_passed_over(self):
         """A folder, a FIFO and a dangling link that match the pattern neither block nor end the agent."""
@@ -537,23 +290,6 @@ class ForeignFileTests(AgentTest):
         self.site.once(*self.globbing(), timeout=40)
         self.assert_stored(receiver)
 
-    @unittest.skipIf(os.geteuid() == 0, "nothing is unreadable to root")
-    def test_an_unreadable_file_is_named_and_the_others_go_on(self):
-        """A file without permission is logged with its path; once it may be read, it arrives."""
-        receiver = self.site.receiver()
-        for name in ("a.json", "b.json"):
-            lines = self.maker.foreign(10)
-            self.ledger.add(lines)
-            self.append(name, lines)
-        os.chmod(self.folder / "a.json", 0)
-        agent = self.site.agent(*self.globbing())
-        agent.until_logged("a.json")
-        self.until_archived(10)
-        os.chmod(self.folder / "a.json", 0o600)
-        self.until_archived(20)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
-
     def test_named_members_hold_time_and_name(self):
         """`--time-member` decides the day of a foreign line."""
         receiver = self.site.receiver()
@@ -563,8 +299,6 @@ class ForeignFileTests(AgentTest):
         self.assertEqual(receiver.stop(), 0)
         part = self.site.data / "archive/env=prod/bundle=com.example.web/date=2026-03-04/part-00001.ndjson"
         self.assertEqual(part.read_bytes(), line)
-
-
 
 
 class NameTests(AgentTest):
@@ -585,7 +319,7 @@ class NameTests(AgentTest):
         return (self.site.state / "name").read_text().split(" ")[0]
 
     def test_another_name_over_logs_is_refused_until_it_is_accepted(self):
-        """WB4015 and exit 78, nothing shipped; back to the name all goes on; accepted, every log comes again whole."""
+        """WB4015 and exit 78, nothing shipped; back to the name all continues; accepted, every log comes again whole."""
         receiver = self.site.receiver()
         first = self.grow()
         self.assertEqual(self.ship("--name", "one")[0], 0)
@@ -611,14 +345,14 @@ class NameTests(AgentTest):
         self.assert_stored(receiver)
 
     def test_a_name_that_is_not_configured_stays_the_state_s(self):
-        """A machine with another id or name goes on where it was, and says so."""
+        """A machine with another id or name continues where it was, and says so."""
         receiver = self.site.receiver()
         self.grow()
         self.assertEqual(self.ship("--name", "machine-1")[0], 0)
         self.grow()
         code, log = self.ship()
         self.assertEqual(code, 0, log)
-        self.assertIn("goes on under the name of its state", log)
+        self.assertIn("continues under the name of its state", log)
         self.assertEqual(self.name, "machine-1")
         self.assert_stored(receiver)
 
@@ -655,7 +389,3 @@ class NameTests(AgentTest):
         self.site.once("--name", "three")
         self.assertEqual(list(self.site.spool.iterdir()), [])
         self.assert_stored(receiver)
-
-
-if __name__ == "__main__":
-    unittest.main()

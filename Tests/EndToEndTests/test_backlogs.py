@@ -17,7 +17,6 @@ from scale import THOROUGH
 from test_source_limits import MEBIBYTE, LimitTest
 
 
-
 class ShortLivedFileTests(LimitTest):
     """Files that come and go by the thousand."""
 
@@ -140,7 +139,3 @@ class BacklogTests(LimitTest):
         self.assertLess(peak, 64)
         self.assertEqual(agent.stop(), 0)
         self.assertEqual(swallower.raw_bytes, total)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import threading
 import time
-import unittest
 
 from harness import SiteTest, run, until
 from ledger import EventMaker, Ledger, exported_ids, stored
@@ -87,8 +86,7 @@ class BackupTests(SiteTest):
         for provider in EXPORTS.split(","):
             repeated = [name for name, count in exported_ids(self.site.data, provider).items() if name != "-" and count > 1]
             self.assertEqual(repeated, [], provider)
-        verified = run("inspect", "--verify", self.site.data, timeout=300)
-        self.assertEqual(verified.returncode, 0, (verified.stdout + verified.stderr)[-3000:])
+        self.assert_verified()
 
 
 def run_copy(source, target):
@@ -96,7 +94,3 @@ def run_copy(source, target):
     target.parent.mkdir(exist_ok=True)
     result = subprocess.run(["cp", "--archive", source, target], check=False, capture_output=True, text=True)
     return result.returncode == 0 or "No such file" in result.stderr
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,7 @@ import unittest
 import zlib
 
 import harness
-from harness import REPOSITORY, SiteTest, run
+from harness import REPOSITORY, SiteTest, succeed
 from ledger import EventMaker, Ledger, stored
 
 ZLIB = "zlib"
@@ -42,8 +42,7 @@ class CodecTests(SiteTest):
             spool.mkdir(parents=True)
             EventMaker(90).spool(spool, Ledger(), 300_000)
             receiver = self.site.receiver(exports="none", data=site / "data")
-            summary = run("agent", "--state", site / "agent", "--to", self.site.address, "--spool", spool, "--once")
-            self.assertEqual(summary.returncode, 0, summary.stderr)
+            succeed("agent", "--state", site / "agent", "--to", self.site.address, "--spool", spool, "--once")
             self.assertEqual(receiver.stop(), 0)
             journal = b"".join(path.read_bytes() for path in sorted((site / "data/journal").glob("*")))
             wires.append(journal)
@@ -74,9 +73,4 @@ class CodecTests(SiteTest):
             self.assertTrue(comparison.is_clean, str(comparison))
         for codec in (ZLIB, ISAL):
             self.use(codec)
-            result = run("inspect", "--verify", self.site.data)
-            self.assertEqual(result.returncode, 0, result.stdout[-1000:])
-
-
-if __name__ == "__main__":
-    unittest.main()
+            self.assert_verified()

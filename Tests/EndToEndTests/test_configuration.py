@@ -1,16 +1,13 @@
-"""The configuration file from an operator's side: what `waybill check` finds, what a reload says and does, and the page
-and sample that the programs print."""
+"""The configuration file from an operator's side: what `waybill check` finds, and what a reload does."""
 
 import os
 import shutil
 import signal
 import socket
-import unittest
 import urllib.error
 import urllib.request
 
-from certificates import openssl
-from harness import REPOSITORY, free_port, patience, run, until
+from harness import free_port, patience, run, until
 from test_tls import TLSTest
 from wire import Peer
 
@@ -30,10 +27,7 @@ class ConfigurationTest(TLSTest):
                           + "".join(f"  {line}\n" for line in lines))
 
     def start(self, *lines):
-        receiver = self.site.start("receiver", "--config", self.receiver_file(*lines), log="receiver.log")
-        until(lambda: self.site.is_listening() or not receiver.is_running, 30, "the receiver listens")
-        self.assertTrue(receiver.is_running, receiver.log())
-        return receiver
+        return self.site.configured(self.receiver_file(*lines))
 
     def check(self, path, *arguments, env=None):
         """The exit code, and the findings as (severity, line and key, text)."""
@@ -88,14 +82,6 @@ class CheckTests(ConfigurationTest):
         self.assertEqual([finding[:2] for finding in findings], [
             ("error", "line 4: agent.metrics"), ("warning", "line 5: agent.to")])
 
-    def test_an_unknown_key_names_the_nearest(self):
-        code, findings = self.check(self.receiver_file("retension: {days: 3}", "journal: {retention_hour: 3}"))
-        self.assertEqual(code, 78)
-        self.assertEqual([finding[1:] for finding in findings], [
-            ("line 4: receiver.retension", "is not a key of receiver:; did you mean retention?"),
-            ("line 5: receiver.journal.retention_hour",
-             "is not a key of receiver.journal:; did you mean retention_hours?")])
-
     def test_tokens_are_read_as_a_start_would_read_them(self):
         token = self.site.root / "status.token"
         for text, expected in ((None, "there is no token file"), ("short\n", "fewer than 16 bytes"),
@@ -113,14 +99,6 @@ class CheckTests(ConfigurationTest):
         code, findings = self.check(agent)
         self.assertEqual((code, [finding[:2] for finding in findings]), (78, [
             ("error", "line 6: agent.status_token_file"), ("warning", "line 5: agent.token_file")]))
-
-    def test_environment_variables(self):
-        path = self.receiver_file("name: \"${SITE_NAME}-1\"")
-        self.assertEqual(self.check(path, env={"SITE_NAME": "seoul"}), (0, []))
-        code, findings = self.check(path)
-        self.assertEqual((code, findings), (78, [
-            ("error", "line 4: receiver.name",
-             "the environment variable SITE_NAME is not set; set it, or write the value")]))
 
     def test_a_probe_writes_listens_and_greets(self):
         """With everything in order: nothing is left behind, and the connected agent is not disturbed."""
@@ -175,19 +153,7 @@ class CheckTests(ConfigurationTest):
         self.assertEqual(receiver.stop(), 0)
 
 
-class PageTests(ConfigurationTest):
-    """What `waybill configuration` prints."""
-
-    def test_the_page_is_printed(self):
-        page = (REPOSITORY / "Protocol" / "configuration.md").read_bytes()
-        self.assertEqual(run("configuration", "--page").stdout, page,
-                         "run: waybill configuration --page > Protocol/configuration.md")
-
-    def test_the_sample_is_good(self):
-        result = run("configuration")
-        path = self.write(result.stdout.decode())
-        self.assertEqual(self.check(path), (0, []))
-
+class HelpTests(ConfigurationTest):
     def test_help_has_the_defaults_of_the_page(self):
         for command, texts in (("receiver", ("(default: 127.0.0.1:4390)", "(default: UTC)")),
                                ("agent", ("(0 to 9; default: 1)", "(1 to 64; default: 1)", "from this machine's id"))):
@@ -209,32 +175,6 @@ class ReloadTests(ConfigurationTest):
         # The second line of a reload comes at once after its first.
         until(lambda: receiver.log().endswith("\n"), 5)
         return receiver.log()[before:]
-
-    def test_each_change_has_its_old_and_new_value(self):
-        receiver = self.start("exports: [{provider: csv}]", "metrics: 127.0.0.1:%d" % free_port())
-        metrics = next(line for line in (self.site.root / "waybill.yaml").read_text().splitlines() if "metrics" in line).strip()
-        said = self.reload(receiver, "exports: [{provider: csv}]", metrics)
-        self.assertIn('"changes":"none"', said)
-        said = self.reload(
-            receiver, "exports: [{provider: csv, cut_off: \"05:00\"}]", "retention: {days: 3, free_gib: 2}",
-            "archive: {cut_off: \"06:30\"}", "journal: {retention_hours: 0}", metrics)
-        for change in ("receiver.exports.csv.cut_off: 04:00 -> 05:00", "receiver.retention.days: keep all -> 3",
-                       "receiver.retention.free_gib: keep all -> 2", "receiver.archive.cut_off: 04:00 -> 06:30",
-                       "receiver.journal.retention_hours: 24 -> 0"):
-            self.assertIn(change, said)
-        self.assertNotIn("need a restart", said)
-        said = self.reload(receiver, "exports: [{provider: csv}]", "memory: {feed_mib: 9}", "name: other", metrics)
-        self.assertIn("receiver.retention.days: 3 -> keep all", said)
-        receiver.until_logged("need a restart")
-        waiting = next(line for line in receiver.log().splitlines() if "need a restart" in line)
-        self.assertIn("receiver.memory.feed_mib: 8 -> 9", waiting)
-        self.assertIn(" -> other", waiting)
-        self.assertNotIn("retention", waiting)
-        address = metrics.split(": ")[1]
-        page = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
-        self.assertIn('waybill_reloads_total{outcome="taken"} 2', page)
-        self.assertIn('waybill_reloads_total{outcome="partial"} 1', page)
-        self.assertEqual(receiver.stop(), 0)
 
     def status(self, port, token):
         """The code that a request for /status gets that comes under another name than this machine's own."""
@@ -303,26 +243,3 @@ class ReloadTests(ConfigurationTest):
         receiver.until_logged("need a restart")
         self.assertEqual(self.serial(), second)
         self.assertEqual(receiver.stop(), 0)
-
-    def test_a_value_from_the_environment_is_shown_by_its_name(self):
-        receiver = self.site.start(
-            "receiver", "--config", self.receiver_file(), log="receiver.log", env={"SITE_NAME": "hidden-value"})
-        until(lambda: self.site.is_listening() or not receiver.is_running, 30, "the receiver listens")
-        self.reload(receiver, "name: \"${SITE_NAME}\"")
-        receiver.until_logged("need a restart")
-        self.assertIn(" -> ${SITE_NAME}", receiver.log())
-        self.assertNotIn("hidden-value", receiver.log())
-        self.assertEqual(receiver.stop(), 0)
-
-    def test_the_name_is_that_of_the_host_with_and_without_a_file(self):
-        names = []
-        for start in (lambda: self.start(), lambda: self.site.receiver()):
-            receiver = start()
-            with Peer(self.site.port) as peer:
-                names.append(peer.hello().split('"receiver":"')[1].split('"')[0])
-            self.assertEqual(receiver.stop(), 0)
-        self.assertEqual(names, [socket.gethostname()] * 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

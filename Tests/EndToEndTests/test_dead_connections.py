@@ -1,24 +1,20 @@
-"""A receiver that is gone without a word, one that is busy, and many agents that come back at once.
+"""A receiver that is gone without a word, and one that is busy or slow.
 
 Gone is a receiver whose kernel acknowledges nothing: its cable is cut, which needs a network namespace. Busy is one
 whose program reads nothing for a while: its kernel answers. Both are silent, and only the first one is left.
 """
 
-import asyncio
-import contextlib
 import json
 import random
 import re
-import resource
 import threading
 import time
-import unittest
 
-from harness import SiteTest, free_port, patience, until
+from harness import free_port, until
 from ledger import stored
 from networks import Space
 from peers import Proxy
-from scale import SEED, amount
+from scale import SEED, amount, at_night
 from test_agent import FOREIGN, AgentTest
 from test_hostile_principals import PrincipalsTest
 
@@ -148,6 +144,7 @@ class BusyTests(AgentTest):
         self.append("web.json", lines)
 
 
+@at_night
 class SlowTests(PrincipalsTest):
     """A receiver that pauses reading, because an agent may send 64 KiB a second."""
 
@@ -157,24 +154,6 @@ class SlowTests(PrincipalsTest):
     KIB = amount("WAYBILL_SLOW_KIB", 1536, 10 << 10)
     # It takes longer than a dead connection's silence.
     BATCH_KIB = 1280
-
-    def test_a_ping_is_answered_as_soon_as_the_receiver_reads_again(self):
-        receiver = self.receiver(self.entry("web", self.ENTRY))
-        peer = self.peer("web")
-        self.assertEqual(peer.open("s"), "AT 1 0")
-        lines = self.maker.lines(2000)
-        self.ledger.add(lines)
-        raw, begun = b"".join(lines), time.monotonic()
-        peer.batch("s", raw)
-        peer.send("PING 7")
-        self.assertEqual({peer.line(60), peer.line(60)}, {f"ACK 1 {len(raw)}", "PONG 7"})
-        # Two seconds' bytes pass at once.
-        least = len(raw) / self.RATE - 2
-        self.assertGreater(least, 1)
-        self.assertGreater(time.monotonic() - begun, least * 0.95)
-        peer.send("PING 8")
-        self.assertEqual(peer.line(), "PONG 8")
-        self.assert_stored(receiver)
 
     def test_a_full_window_over_a_slow_link_is_sent_once(self):
         receiver = self.receiver(self.entry("web", self.ENTRY))
@@ -206,112 +185,3 @@ class SlowTests(PrincipalsTest):
         batches.assert_each_once(self, agent)
         self.assertEqual(agent.stop(), 0)
         self.assert_stored(receiver)
-
-
-class Herd:
-    """Agents that only say `HELLO` and stay; without a connection each waits as protocol.md, section 12, says."""
-
-    def __init__(self, port, count):
-        self.port, self.count, self.dice = port, count, random.Random(SEED)
-        self.ready, self.refusals, self.arrivals = 0, [], []
-        self.is_over = False
-
-    def bound(self, attempt, outage):
-        return min(0.5 * 2 ** min(attempt, 10), 60, max(2, outage))
-
-    async def connect(self, number):
-        """One attempt; returns the connection, or `None`."""
-        # Each has an address of its own, as agents on other hosts have.
-        source = f"127.{1 + number // 50_000}.{number // 250 % 200}.{1 + number % 250}"
-        writer = None
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=(source, 0))
-            writer.write(
-                b'HELLO {"protocol":[1],"agent":"herd-%d","instance":"%d","accept":["zlib"]}\n' % (number, number))
-            line = await asyncio.wait_for(reader.readline(), patience(20))
-        except (OSError, TimeoutError):
-            line = b""
-        if line.startswith(b"READY "):
-            return reader, writer
-        if line:
-            self.refusals.append(line)
-        if writer:
-            writer.close()
-        return None
-
-    async def live(self, number):
-        attempt, outage_began = 0, None
-        await asyncio.sleep(self.dice.uniform(0, 3))
-        while not self.is_over:
-            if connection := await self.connect(number):
-                self.ready += 1
-                self.arrivals.append(time.monotonic())
-                try:
-                    with contextlib.suppress(OSError):
-                        while await connection[0].readline():
-                            pass
-                finally:
-                    connection[1].close()
-                    self.ready -= 1
-                attempt, outage_began = 0, None
-            now = time.monotonic()
-            outage_began = outage_began or now
-            await asyncio.sleep(self.dice.uniform(0.01, self.bound(attempt, now - outage_began)))
-            attempt += 1
-
-    async def until_ready(self, count, seconds):
-        deadline = time.monotonic() + patience(seconds)
-        while self.ready != count:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{self.ready} of {self.count} agents are connected; {self.refusals[:3]}")
-            await asyncio.sleep(0.02)
-
-
-class HerdTests(SiteTest):
-    """Many agents after a short outage."""
-
-    COUNT = amount("WAYBILL_HERD", 1_000, 5_000)
-
-    def setUp(self):
-        super().setUp()
-        before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if before[1] < self.COUNT + 1_000:
-            self.skipTest(f"this machine gives a process {before[1]} descriptors")
-        # The receiver's process inherits it.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
-        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
-
-    def test_a_receiver_takes_all_agents_back_after_a_second(self):
-        asyncio.run(self.outage(Herd(self.site.port, self.COUNT)))
-
-    async def outage(self, herd):
-        receiver = self.site.receiver(exports="none")
-        lives = [asyncio.create_task(herd.live(number)) for number in range(herd.count)]
-        try:
-            await herd.until_ready(herd.count, 60)
-            await asyncio.to_thread(receiver.kill)
-            killed = time.monotonic()
-            await asyncio.sleep(1)
-            await herd.until_ready(0, 30)
-            herd.arrivals, herd.refusals = [], []
-            receiver = await asyncio.to_thread(self.site.receiver, exports="none")
-            back = time.monotonic()
-            await herd.until_ready(herd.count, 30)
-        finally:
-            herd.is_over = True
-            for life in lives:
-                life.cancel()
-            await asyncio.gather(*lives, return_exceptions=True)
-            # A closed connection is gone in the loop's next turn.
-            await asyncio.sleep(0)
-        last, memory = max(herd.arrivals) - back, receiver.resident_mebibytes()
-        print(f"{herd.count} agents after an outage of {back - killed:.1f} s: the last one {last:.1f} s later, "
-              f"{len(herd.refusals)} refusals, the receiver has {memory:.0f} MiB")
-        # On a busy machine an agent of this process may be late with its greeting.
-        self.assertEqual([refusal for refusal in herd.refusals if not refusal.startswith(b"ERR timeout")], [])
-        self.assertTrue(receiver.is_running)
-        self.assertEqual(receiver.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -190,7 +190,7 @@ class ServiceTests(unittest.TestCase):
                     ">/run/systemd/system/waybill-receiver.service.d/short.conf; systemctl daemon-reload")
         self.run_in("systemctl", "restart", "waybill-receiver")
         time.sleep(5)
-        self.assertEqual(self.shown("waybill-receiver", "NRestarts"), "0", "it says in time that it goes on")
+        self.assertEqual(self.shown("waybill-receiver", "NRestarts"), "0", "it says in time that it continues")
         self.run_in("kill", "-STOP", self.shown("waybill-receiver", "MainPID"))
         until(lambda: self.shown("waybill-receiver", "NRestarts") == "1", 30, "it is started again")
         until(lambda: self.shown("waybill-receiver", "ActiveState") == "active", 30, "it runs")
@@ -235,7 +235,3 @@ class ServiceTests(unittest.TestCase):
         self.assertFalse((self.root / "etc/waybill/receiver.yaml").exists())
         self.assertEqual(list((self.root / "etc/systemd/system").rglob("waybill*")), [])
         self.assertEqual(sorted(archived(self.root / "var/lib/waybill")), sorted(self.lines))
-
-
-if __name__ == "__main__":
-    unittest.main()

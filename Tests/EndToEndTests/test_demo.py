@@ -12,7 +12,7 @@ import tempfile
 import unittest
 import urllib.request
 
-from harness import REPOSITORY, binary, patience, run, until
+from harness import REPOSITORY, binary, patience, succeed, until
 
 DEMO = REPOSITORY / "Tools/demo"
 SMALL = ["--events", "4000", "--kills", "1"]
@@ -35,8 +35,7 @@ class DemoTests(unittest.TestCase):
         return self.reports(name, *options)[0]["rows"]
 
     def reports(self, name, *options):
-        result = run("report", name, "--data", self.data, *options, "--format", "json", "--quiet")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = succeed("report", name, "--data", self.data, *options, "--format", "json", "--quiet")
         return json.loads(result.stdout)["reports"]
 
     def test_it_ends_with_the_days_in_numbers_and_the_command_for_the_page(self):
@@ -79,7 +78,7 @@ class DemoTests(unittest.TestCase):
         days = [row[0] for row in self.report("overview")]
         self.assertEqual(len(days), 2)
         self.assertEqual([row[2] > 0 for row in self.report("new-returning")], [False, True])
-        # Nobody knows who returned on the second day before its cut-off, which may be to come.
+        # No one knows who returned on the second day before its cut-off, which may be to come.
         returned = self.reports("retention")[0]
         is_open = any(days[1] in note for note in returned["notes"])
         self.assertEqual(returned["rows"][0][3] is None, is_open)
@@ -108,7 +107,3 @@ class DemoTests(unittest.TestCase):
                 people.setdefault(line["anon"], set()).add(line.get("user"))
         self.assertGreater(sum(1 for users in people.values() if len(users - {None}) > 1), 10)
         self.assertEqual(sorted(set(times)), [row[0] for row in self.report("overview")])
-
-
-if __name__ == "__main__":
-    unittest.main()

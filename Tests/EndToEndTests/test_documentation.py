@@ -11,7 +11,7 @@ import unittest
 from harness import binary
 from test_readme import PAGES, ROOT, blocks
 
-RESOURCES = ROOT / "Sources/Waybill/Waybill.docc/Resources"
+RESOURCES = ROOT / "Sources/App/Waybill/Waybill.docc/Resources"
 FENCE = re.compile(r"^ *```.*?^ *```\n?", re.MULTILINE | re.DOTALL)
 # Tables in these pages name tests, files and commands.
 TABLED = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *PAGES]
@@ -147,24 +147,26 @@ class TableTests(unittest.TestCase):
         text = prose(ROOT / "ARCHITECTURE.md")
         table = text[text.index("## Modules"):text.index("## Threads")]
         rows = re.findall(r"^\| `([\w-]+)`[^|]*\|[^|]*\| (.*?) \|$", table, re.MULTILINE)
-        folders = {path.name for path in (ROOT / "Sources").iterdir() if not path.name.startswith("C")}
-        self.assertEqual({name for name, _ in rows}, folders)
+        rooms = [*(ROOT / "Sources").iterdir(), ROOT / "Tests/Support"]
+        folders = {path.name: path for room in rooms if room.name != "C" for path in room.iterdir()
+                   if list(path.rglob("*.swift"))}
+        self.assertEqual({name for name, _ in rows}, set(folders))
         for name, entries in rows:
             for entry in re.findall(r"`([^`]+)`", entries):
-                self.assertTrue((ROOT / "Sources" / name / entry).exists(), f"{name}/{entry}")
+                self.assertTrue((folders[name] / entry).exists(), f"{name}/{entry}")
 
 
 class VersionTests(unittest.TestCase):
     def test_the_version_is_that_of_the_newest_entry_in_the_changelog(self):
         entry = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-        source = (ROOT / "Sources/WaybillConsole/Version.swift").read_text(encoding="utf-8")
+        source = (ROOT / "Sources/Programs/WaybillConsole/Version.swift").read_text(encoding="utf-8")
         version = re.search(r'packageVersion = "(.*)"', source)
         self.assertEqual(entry[1], version[1])
         printed = subprocess.run([binary(), "--version"], capture_output=True, check=True, text=True, timeout=60)
         self.assertEqual(printed.stdout.strip(), version[1])
 
     def test_no_other_file_has_a_version_of_its_own(self):
-        source = (ROOT / "Sources/WaybillConsole/Version.swift").read_text(encoding="utf-8")
+        source = (ROOT / "Sources/Programs/WaybillConsole/Version.swift").read_text(encoding="utf-8")
         version = re.search(r'packageVersion = "(.*)"', source)[1]
         for page in markdown():
             for line in re.findall(r'waybill", from: "([^"]+)"', page.read_text(encoding="utf-8")):
@@ -176,10 +178,11 @@ class VersionTests(unittest.TestCase):
 
 class LineCountTests(unittest.TestCase):
     def test_five_events_take_the_lines_that_the_table_says(self):
-        page = (ROOT / "Documentation/five-events.md").read_text(encoding="utf-8")
-        table = dict(re.findall(r"^\| (\w[^|]*?) \| (\d+) \|", page, re.MULTILINE))
+        page = (ROOT / "Documentation/client.md").read_text(encoding="utf-8")
+        part = page[page.index("## The same five events in six SDKs"):]
+        table = dict(re.findall(r"^\| (\w[^|]*?) \| (\d+) \|", part, re.MULTILINE))
         counted = {}
-        for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:-1]:
+        for section in re.split(r"^### ", part, flags=re.MULTILINE)[1:-1]:
             code = "".join(re.findall(r"^```\w*\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
             counted[section.split("\n", 1)[0]] = str(sum(1 for line in code.splitlines() if line.strip()))
             self.assertLessEqual(max(map(len, code.splitlines())), 120)
@@ -197,7 +200,3 @@ class TutorialTests(unittest.TestCase):
     def test_the_configuration_is_good(self):
         path = RESOURCES / "arrive-1-receiver.yaml"
         subprocess.run([binary(), "check", path], capture_output=True, check=True, timeout=60)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import unittest
 
 from harness import binary, patience, run, until
 from ledger import archived, exported_ids, lines_of
@@ -69,10 +68,6 @@ class ErasureTest(ReplayTest):
                 found.append(str(path.relative_to(self.site.data)))
         return found
 
-    def verify(self):
-        result = run("inspect", "--verify", self.site.data)
-        self.assertEqual(result.returncode, 0, (result.stdout + result.stderr).decode()[-3000:])
-
 
 class EraseTest(ErasureTest):
     def test_without_any_checkpoint_no_one_comes_back_and_nothing_is_sent_twice(self):
@@ -93,7 +88,7 @@ class EraseTest(ErasureTest):
         report = self.erase("--user", PERSON)
         self.assertEqual((report["lines"], report["records"], report["journal_lines"]), (80, 160, 80))
         self.assertEqual(self.named(), [])
-        self.verify()
+        self.assert_verified()
         for path in (self.site.data / "state").glob("*.state*"):
             if "deliver-" not in path.name:
                 path.unlink()
@@ -104,53 +99,15 @@ class EraseTest(ErasureTest):
         self.assertEqual(receiver.stop(), 0)
         self.assertEqual(self.named(), [])
         self.assertEqual(sorted(archived(self.site.data)), rest)
-        self.verify()
+        self.assert_verified()
         self.replay("csv")
         self.assertEqual(self.named(), [])
-        self.verify()
+        self.assert_verified()
         self.seal()
         self.deliver(server)
         self.assertEqual({key: count for key, count in server.taken.items() if key in sent}, sent)
         self.assertEqual(len(server.taken), len(sent) + 40)
         self.assertEqual(self.erase("--user", PERSON)["lines"], 0)
-
-    def test_killed_at_any_moment_the_same_command_completes_it(self):
-        """SIGKILL while it works, and again; then nothing of the person is left, and all else is whole."""
-        receiver = self.site.receiver(exports="mixpanel,csv")
-        lines = self.lines(4000)
-        self.ship(lines)
-        self.assertEqual(receiver.stop(), 0)
-        for number in range(6):
-            child = subprocess.Popen(
-                [binary(), "erase", "--data", self.site.data, "--user", PERSON], stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL)
-            try:
-                child.wait(0.02 * (number + 1))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-        self.erase("--user", PERSON)
-        self.assertEqual(self.named(), [])
-        self.verify()
-        self.assertEqual(sorted(archived(self.site.data)), sorted(line for line in lines if PERSON.encode() not in line))
-
-    def test_a_lost_state_brings_no_one_back(self):
-        """The record is in the archive, too: without any file of `state`, the person stays away."""
-        receiver = self.site.receiver(exports="none")
-        lines = self.lines(50)
-        self.ship(lines)
-        self.assertEqual(receiver.stop(), 0)
-        self.erase("--user", PERSON)
-        shutil.rmtree(self.site.data / "state")
-        receiver = self.site.receiver(exports="none")
-        lines += self.lines(50)
-        self.maker.segment(self.site.spool, lines[50:])
-        self.site.once()
-        self.assertEqual(receiver.stop(), 0)
-        self.assertEqual(self.named(), [])
-        self.assertEqual(sorted(archived(self.site.data)), sorted(line for line in lines if PERSON.encode() not in line))
-        self.verify()
-        self.assertTrue((self.site.data / "state" / "erasures").exists(), "the copy is made again")
 
     def test_a_person_whose_event_shares_an_id(self):
         """Another one's event with the same id stays, in the archive and in each export."""
@@ -169,7 +126,7 @@ class EraseTest(ErasureTest):
         self.assertEqual(sorted(archived(self.site.data)), sorted(line for line in lines if PERSON.encode() not in line))
         for provider in ("mixpanel", "csv"):
             self.assertEqual(exported_ids(self.site.data, provider)[taken], 1, provider)
-        self.verify()
+        self.assert_verified()
 
     def test_letters_of_a_delivery_name_the_same_records_afterwards(self):
         """A part has fewer records then, and the dead letters of its delivery have their new numbers."""
@@ -185,7 +142,7 @@ class EraseTest(ErasureTest):
         self.assertEqual(self.named(), [])
         self.assertTrue(set(after) < set(before))
         self.assertNotEqual(after, {name: before[name] for name in after})
-        self.verify()
+        self.assert_verified()
         requests = len(server.requests)
         self.deliver(server)
         self.assertEqual(len(server.requests), requests, "a part that was sent is not sent again")
@@ -220,7 +177,7 @@ class EraseTest(ErasureTest):
                 self.assertTrue(is_open or parts)
                 for path in parts:
                     self.assertTrue(path.with_name(path.name.replace(".manifest.json", ".delivered")).exists(), path)
-                self.verify()
+                self.assert_verified()
                 for folder in (self.site.data, self.site.state):
                     shutil.rmtree(folder)
 
@@ -254,7 +211,3 @@ class EraseTest(ErasureTest):
         for arguments in ([], ["--user", "u", "--anon", "a"], ["--user", ""]):
             self.erase(*arguments, expected=64)
         self.erase("--user", "u", expected=65)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,13 +11,12 @@ import json
 import re
 import shutil
 import subprocess
-import unittest
 import urllib.request
 
 import buckets
 from bucket_requests import BucketRequests
 from fleet_checks import FleetChecks
-from harness import REPOSITORY, Site, SiteTest, free_port, run, until
+from harness import REPOSITORY, Site, SiteTest, free_port, run, succeed, until
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET, "AWS_REGION": "us-east-1"}
 DAYS = ["2026-11-18", "2026-11-19"]
@@ -125,8 +124,7 @@ class FleetTests(FleetChecks, SiteTest):
         for number, text in enumerate(blocks):
             config = self.site.root / f"page-{number}.yaml"
             config.write_text(text, encoding="utf-8")
-            checked = run("check", config)
-            self.assertEqual(checked.returncode, 0, checked.stdout.decode() + checked.stderr.decode())
+            succeed("check", config)
 
     def test_agents_go_to_receivers_of_their_own_at_once(self):
         """Each was told of `a` first, and learns there that it is a fleet's."""
@@ -208,7 +206,3 @@ class FleetTests(FleetChecks, SiteTest):
             capture_output=True, text=True, check=False)
         count = len(self.fleet.written)
         self.assertEqual((counted.stdout.split(), counted.stderr), ([f"{count},{count}", f"{count}"], ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-import unittest
 
 import health
 from harness import SiteTest, free_port, run, until
@@ -135,58 +134,6 @@ class FleetTests(SiteTest):
         self.assertIn("the fleet has not stored everything that was sent", agent.log())
         self.assertTrue(one.holds(self.log.stat().st_size))
 
-    def test_a_lost_registry_sends_everything(self):
-        """Without a registry no receiver is told that bytes are elsewhere."""
-        _, stored, more = self.half_stored()
-        two = Member(self, "two")
-        two.store("all")
-        agent = self.agent(two, state=self.site.root / "another", once=True)
-        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
-        self.assertEqual(two.skips(), [])
-        self.assertEqual(list(two.bytes().values()), [stored + more])
-
-    def test_another_fleet_gets_everything(self):
-        """What one fleet has stored is nothing to another; nor to the first, when the agent comes back to it."""
-        _, stored, more = self.half_stored()
-        for name, fleet in ("stranger", OTHER), ("two", FLEET):
-            member = Member(self, name, fleet)
-            member.store("all")
-            agent = self.agent(member, once=True)
-            self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
-            self.assertEqual(member.skips(), [])
-            self.assertEqual(list(member.bytes().values()), [stored + more])
-
-    def test_a_log_that_was_rewritten_is_sent_whole(self):
-        """Cut and written again behind the same first line while no agent ran: other bytes are never skipped."""
-        _, stored, _ = self.half_stored()
-        rewritten = stored[:stored.index(b"\n") + 1] + lines(5_000, 300)
-        self.log.write_bytes(rewritten)
-        two = Member(self, "two")
-        two.store("all")
-        agent = self.agent(two, once=True)
-        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
-        self.assertEqual(two.skips(), [])
-        self.assertEqual([held for held in two.bytes().values() if held], [rewritten])
-
-    def test_a_log_that_is_cut_before_anything_is_stored_has_another_number(self):
-        """Its receiver and its agent are killed, so that only the registry tells its two contents apart."""
-        self.log.write_bytes(lines(0, 100))
-        one = Member(self, "one")
-        agent = self.agent(one)
-        until(lambda: one.holds(self.log.stat().st_size), 60, "the lines are durable")
-        agent.kill()
-        one.kill()
-        first, = one.bytes()
-        self.assertTrue(first.endswith("-0"), first)
-        rewritten = lines(0, 1) + lines(5_000, 300)
-        self.log.write_bytes(rewritten)
-        two = Member(self, "two")
-        two.store("all")
-        agent = self.agent(one, two, once=True)
-        self.assertEqual(agent.wait(110), 0, agent.log()[-2000:])
-        self.assertEqual(two.skips(), [])
-        self.assertEqual({name: held for name, held in two.bytes().items() if held}, {first[:-1] + "1": rewritten})
-
     # An address of this machine that is no loopback one by its name.
     ELSEWHERE = "0.0.0.0"
 
@@ -279,7 +226,3 @@ class FleetTests(SiteTest):
         self.assertEqual(one.skips(), [f"0 {half} elsewhere"])
         self.assertEqual(one.bytes()["s"], whole[half:])
         self.assertEqual(send("t")["bytes"], len(whole))
-
-
-if __name__ == "__main__":
-    unittest.main()

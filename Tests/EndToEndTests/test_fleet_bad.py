@@ -3,15 +3,13 @@
 import json
 import re
 import shutil
-import time
-import unittest
 
 import buckets
 from bucket_requests import BucketRequests
-from fleet_checks import FleetChecks, clock
+from fleet_checks import FleetChecks
 from harness import SiteTest, free_port, metric, until
 from ledger import EventMaker
-from scale import THOROUGH
+from scale import THOROUGH, at_night
 from test_fleet import Fleet
 
 
@@ -145,32 +143,7 @@ class PieceTests(BadTest):
 class DirectoryTests(BadTest):
     """Data directories that are lost, put back from a copy, or used under one name."""
 
-    def test_a_directory_put_back_from_a_copy_goes_on_in_another_chain(self):
-        others = [self.fleet.receiver(name) for name in ("b", "c")]
-        receiver = self.fleet.receiver("a")
-        self.ship("x", 100, "a")
-        receiver.kill()
-        shutil.copytree(self.site.root / "a", self.site.root / "copy")
-        receiver = self.fleet.receiver("a")
-        agents = [self.fleet.agent(name) for name in ("x", "y")]
-        merger = self.fleet.merger("m1")
-        self.fleet.write("x", 100)
-        self.ship("z", 100, "a")
-        self.assert_merged("m1")
-        receiver.kill()
-        shutil.rmtree(self.site.root / "a")
-        (self.site.root / "copy").rename(self.site.root / "a")
-        receiver = self.fleet.receiver("a")
-        for name in ("x", "y"):
-            self.fleet.write(name, 100)
-        self.ship("z", 100, "a")
-        receiver.until_logged("the bucket has other bytes under this receiver's name")
-        self.assert_merged("m1")
-        self.assertEqual(len({key.split("/")[2] for key in self.pieces("a")}), 2)
-        for process in [*agents, receiver, *others, merger]:
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
-        self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
-
+    @at_night
     def test_no_segment_is_lost_with_a_disk_while_it_is_sealed(self):
         maker, spool = EventMaker(7), self.site.root / "spool-s"
         spool.mkdir()
@@ -227,42 +200,6 @@ class DirectoryTests(BadTest):
         self.assertTrue(chains.isdisjoint(key.split("/")[2] for key in self.pieces("a")))
 
 
-class ClockTests(BadTest):
-    def test_receivers_clocks_apart_by_two_days(self):
-        """Days are by the events' own times; a clock decides only when they are sealed, and nothing is lost by that."""
-        receivers = {
-            name: self.fleet.receiver(name, env=clock(shift, self.site.root))
-            for name, shift in (("a", -86_400), ("b", 0), ("c", 86_400))}
-        mergers = [self.fleet.merger(name) for name in ("m1", "m2")]
-        for _ in range(2):
-            for name in receivers:
-                self.ship("at-" + name, 50, name)
-            self.assert_merged("m1", "m2")
-        self.finish(*receivers.values(), *mergers)
-
-    def test_a_merger_two_days_ahead_seals_nothing_before_its_time(self):
-        receiver = self.fleet.receiver("a")
-        self.ship("x", 50, "a")
-        self.assertEqual(receiver.stop(), 0)
-        usual = self.fleet.store
-        self.fleet.store = usual.replace("clock: host", "clock: earlier")
-        self.merge_ahead("m1")
-        self.assertLessEqual(self.sealed_through(), time.time() * 1000)
-        self.assertIn("this host's clock and the store's differ", (self.site.logs / "m1.log").read_text())
-        self.fleet.store = usual
-        self.merge_ahead("m2")
-        self.assertGreater(self.sealed_through(), (time.time() + 86_400) * 1000)
-
-    def merge_ahead(self, name):
-        process = self.fleet.merger(name, "--once", env=clock(2 * 86_400, self.site.root))
-        self.assertEqual(process.wait(60), 0, process.log()[-2000:])
-
-    def sealed_through(self):
-        """Milliseconds up to which the rounds let days be sealed."""
-        keys = [key for key in self.requests.keys("w/merge/s00/") if re.search(r"/\d{20}\.wbs$", key)]
-        return max(json.loads(self.requests.get(key))["through"] for key in keys)
-
-
 class BucketTests(BadTest):
     """A bucket that refuses, over a store that checks signatures."""
 
@@ -299,11 +236,13 @@ class BucketTests(BadTest):
         except OSError:
             return 0
 
+    @at_night
     def test_a_bucket_that_is_read_only(self):
         self.assert_kept(
             lambda: setattr(self.store, "forbidden", ("PUT",)), lambda: setattr(self.store, "forbidden", ()),
             "AccessDenied")
 
+    @at_night
     def test_a_bucket_that_goes_away(self):
         self.assert_kept(
             lambda: setattr(self.store, "bucket", "renamed"), lambda: setattr(self.store, "bucket", "events"),
@@ -314,6 +253,7 @@ class BucketTests(BadTest):
             lambda: setattr(self.store, "fault", lambda command, path: (400, "ExpiredToken")),
             lambda: setattr(self.store, "fault", None), "ExpiredToken")
 
+    @at_night
     def test_a_bucket_that_is_slow(self):
         """Acknowledgements do not wait for it."""
         self.store.delay = 3
@@ -329,6 +269,7 @@ class BucketTests(BadTest):
         for process in (agent, receiver, merger):
             self.assertEqual(process.stop(), 0, process.log()[-2000:])
 
+    @at_night
     def test_a_receiver_starts_again_while_the_bucket_refuses(self):
         receiver = self.fleet.receiver("a")
         self.ship("x", 100, "a")
@@ -370,7 +311,3 @@ class BucketTests(BadTest):
                 self.assertEqual(process.wait(60), code, process.log())
                 self.assertIn(said, process.log())
             self.store.forbidden, self.store.bucket, self.store.objects = kept
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,7 +12,8 @@ import urllib.request
 
 import buckets
 from fleet_checks import COMPILER, clock
-from harness import SiteTest, run, until
+from harness import SiteTest, until
+from scale import at_night
 from test_fleet import ENVIRONMENT, Fleet
 
 
@@ -51,6 +52,7 @@ class CheckpointFleet(Fleet):
 
 
 @unittest.skipUnless(COMPILER, "there is no C compiler")
+@at_night
 class FleetCheckpointTests(SiteTest):
     def setUp(self):
         super().setUp()
@@ -62,8 +64,7 @@ class FleetCheckpointTests(SiteTest):
         until(lambda: sorted(self.fleet.merged(name)) == sorted(self.fleet.written), 60, f"{name} has every line once")
 
     def assert_whole(self, name):
-        verified = run("inspect", "--verify", self.site.root / name, timeout=120)
-        self.assertEqual(verified.returncode, 0, verified.stdout.decode() + verified.stderr.decode())
+        self.assert_verified(self.site.root / name)
 
     def test_a_merger_without_its_disk(self):
         receiver = self.fleet.receiver("a")
@@ -112,7 +113,3 @@ class FleetCheckpointTests(SiteTest):
             if path.suffix in (".gz", ".csv") for line in
             (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode().splitlines()]
         self.assertGreaterEqual(len(exported), len(self.fleet.written))
-
-
-if __name__ == "__main__":
-    unittest.main()

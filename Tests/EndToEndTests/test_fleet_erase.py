@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 
 import buckets
 from fleet_checks import COMPILER, clock
-from harness import SiteTest, run, until
+from harness import SiteTest, run, succeed, until
 from providers import FalseProvider
 from test_deliver import environment
 from test_fleet import ENVIRONMENT, Fleet
@@ -70,9 +70,8 @@ class FleetEraseTest(SiteTest):
         self.bucket = Bucket(self.fleet.server)
 
     def erase(self, *arguments):
-        result = run(
+        result = succeed(
             "erase", "--store", "s3://events/w", "--endpoint", self.fleet.server.url, *arguments, env=ENVIRONMENT)
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
         return json.loads(result.stdout), result.stderr.decode()
 
     def merger(self, name, exports="csv"):
@@ -131,8 +130,7 @@ class FleetEraseTest(SiteTest):
 
     def verify(self, *mergers):
         for name in mergers:
-            result = run("inspect", "--verify", self.site.root / name, timeout=120)
-            self.assertEqual(result.returncode, 0, (result.stdout + result.stderr).decode()[-3000:])
+            self.assert_verified(self.site.root / name)
 
     def test_a_person_leaves_both_mergers_and_the_bucket_whatever_is_killed(self):
         """Asked twice, both mergers killed again and again meanwhile; then nothing of the person is anywhere."""
@@ -166,10 +164,10 @@ class FleetEraseTest(SiteTest):
         self.until_archived("m1", "m2", lines=self.rest())
         for name in mergers:
             until(lambda name=name: "state=done" in self.state_of(name), 60, f"{name} is done")
-            until(lambda name=name: not self.named(name), 60, f"{name} names nobody")
+            until(lambda name=name: not self.named(name), 60, f"{name} names no one")
         until(
             lambda: not any(NAMED.search(content) for content in self.bucket.objects("archive/", "exports/").values()),
-            90, "the bucket names nobody")
+            90, "the bucket names no one")
 
         # What is left in the bucket is what each day has, whole.
         until(self.published_is_whole, 60, "manifests fit their parts")
@@ -258,8 +256,8 @@ class FleetEraseTest(SiteTest):
         self.erase("--user", PERSON)
         for name in mergers:
             until(lambda name=name: "state=done" in self.state_of(name), 60, f"the person is erased from {name}")
-            until(lambda name=name: not self.named(name), 60, f"{name} names nobody")
-        delivery.until_logged("the erasure is done; delivery goes on", 30)
+            until(lambda name=name: not self.named(name), 60, f"{name} names no one")
+        delivery.until_logged("the erasure is done; delivery continues", 30)
         self.assertFalse((self.site.root / "m1" / "state" / "erasure.waits").exists())
         until(lambda: self.is_delivered("m1"), 60, "m1 has its marks")
         other = self.delivery("m2", server)
@@ -270,7 +268,3 @@ class FleetEraseTest(SiteTest):
         for process in [delivery, other, *mergers.values(), *receivers]:
             self.assertEqual(process.stop(), 0)
         self.verify("m1", "m2")
-
-
-if __name__ == "__main__":
-    unittest.main()

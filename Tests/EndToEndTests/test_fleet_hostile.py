@@ -6,7 +6,6 @@ principal's stream by itself.
 
 import hashlib
 import json
-import unittest
 
 from harness import SiteTest, until
 from peers import proof
@@ -73,7 +72,7 @@ class HostileTests(SiteTest):
         rival.send(f"SEAL 1 {length + len(other)}")
         self.answered(rival, "SEALED 1")
 
-        # The owner goes on there: of what it wrote, that receiver has nothing.
+        # The owner continues there: of what it wrote, that receiver has nothing.
         second = self.peer("b", "web")
         self.assertEqual(second.open(STREAM), "AT 1 0")
         second.batch(STREAM, text)
@@ -88,7 +87,3 @@ class HostileTests(SiteTest):
             self.assertEqual(sorted(self.fleet.merged(name)), expected, name)
         for process in [*self.receivers, *mergers]:
             self.assertEqual(process.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

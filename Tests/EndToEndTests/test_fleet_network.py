@@ -1,10 +1,9 @@
 """A fleet whose network is cut: a receiver from the bucket, and an agent from its receiver.
 
 Receiver a runs in a network namespace of its own with two links, one to the bucket and one to the agents. A cut link
-swallows what is sent, as a broken switch does: nobody gets an error. It needs root, iproute2, and a kernel that allows it.
+swallows what is sent, as a broken switch does: no one gets an error. It needs root, iproute2, and a kernel that allows it.
 """
 
-import unittest
 
 import buckets
 from bucket_requests import BucketRequests
@@ -113,7 +112,3 @@ def last_receiver(log):
     """The address of the last connection that an agent has logged; `None` before the first."""
     lines = [line for line in log.splitlines() if '"message":"connected' in line]
     return lines[-1].partition('"address":"')[2].partition('"')[0] if lines else None
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -152,7 +152,3 @@ class FleetTests(FleetChecks, GatewayTest):
         self.assertGreater(count, 0)
         print(f"{len(fleet.written)} lines, {len(self.requests.keys('w/journal/'))} pieces, "
               f"{len(self.requests.keys('w/merge/'))} rounds, {count} files of sealed days")
-
-
-if __name__ == "__main__":
-    unittest.main()

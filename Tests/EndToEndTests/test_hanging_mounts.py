@@ -5,7 +5,6 @@ The mount is a FUSE file system whose server stops to answer on command.
 
 import json
 import time
-import unittest
 import urllib.request
 
 from fuse_folder import FuseFolder
@@ -155,7 +154,3 @@ class HangTests(HangingMountTest):
         result = run("agent", "--state", self.target / "state", "--to", self.site.address, *self.globbing())
         self.assertEqual(result.returncode, 74, result.stderr.decode())
         self.assertIn(f"the file system at {self.target} does not answer", result.stderr.decode())
-
-
-if __name__ == "__main__":
-    unittest.main()

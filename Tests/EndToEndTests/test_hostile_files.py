@@ -8,18 +8,14 @@ import contextlib
 import datetime
 import json
 import os
-import re
-import shutil
 import stat
 import subprocess
 import unittest
-import urllib.request
 
-from harness import SiteTest, binary, free_port, patience, run, until
-from ledger import EventMaker, Ledger, archived, exported_ids, quarantined, stored
+from harness import binary, patience, run, succeed, until
+from ledger import LedgerTest, archived, exported_ids, quarantined, stored
 
 FOREIGN = ["--env", "prod", "--bundle", "com.example.web"]
-SECRET = b"the private key of root\n"
 IS_ROOT = os.geteuid() == 0
 # A user that owns nothing, where the tests may give files away; else their own.
 STRANGER = 65534 if IS_ROOT else os.geteuid()
@@ -48,22 +44,10 @@ def modes(*folders):
     return found
 
 
-class HostileTest(SiteTest):
-    def setUp(self):
-        super().setUp()
-        self.maker, self.ledger = EventMaker(11), Ledger()
-        self.vault = self.site.root / "vault"
-        self.vault.mkdir(mode=0o700)
-        self.secret = self.vault / "secret"
-        self.secret.write_bytes(SECRET)
-        self.secret.chmod(0o600)
-
+class HostileTest(LedgerTest):
     def give(self, path, follow_symlinks=False):
         """What a stranger has planted belongs to the stranger."""
         os.chown(path, STRANGER, os.stat(path, follow_symlinks=False).st_gid, follow_symlinks=follow_symlinks)
-
-    def segment_name(self):
-        return f"{self.maker.writer()}-{1:020d}.ndjson"
 
     def refusals(self, log):
         """Path → reason of what the agent refused, and the number of the messages."""
@@ -73,152 +57,13 @@ class HostileTest(SiteTest):
         return {entry["path"]: entry["reason"] for entry in said}, len(said)
 
     def once(self, *arguments):
-        result = run(*self.site.agent_arguments("--once", *arguments))
-        self.assertEqual(result.returncode, 0, result.stderr.decode()[-2000:])
+        result = succeed(*self.site.agent_arguments("--once", *arguments))
         return self.refusals(result.stderr)
-
-    def assert_kept_secret(self):
-        self.assertEqual(self.secret.read_bytes(), SECRET)
-        for top in (self.site.data, self.site.state):
-            for path in top.rglob("*"):
-                if path.is_file():
-                    self.assertNotIn(SECRET.strip(), path.read_bytes(), path)
 
     def assert_stored(self, receiver):
         self.assertEqual(receiver.stop(), 0)
-        comparison = self.ledger.compare(stored(self.site.data))
-        self.assertTrue(comparison.is_clean, str(comparison))
+        self.assert_each_once()
         self.assertEqual(quarantined(self.site.data), {})
-
-
-class PlantedSegmentTests(HostileTest):
-    """Links among segments."""
-
-    def test_b5_links_named_as_segments(self):
-        """A link, one that looks like a segment without its name yet, and a hard link: nothing of their targets is read,
-        they stay, each is named once, and the segments of the app are shipped."""
-        receiver = self.site.receiver()
-        link, unnamed = self.site.spool / self.segment_name(), self.site.spool / (self.segment_name() + ".new")
-        hard = self.site.spool / self.segment_name()
-        for path in (link, unnamed):
-            path.symlink_to(self.secret)
-            self.give(path)
-        os.link(self.secret, hard)
-        self.maker.spool(self.site.spool, self.ledger, 200_000)
-        refused, count = self.once()
-        self.assertEqual(refused, {str(link): "link", str(unnamed): "link", str(hard): "hard-link"})
-        self.assertEqual(count, 3)
-        self.assertEqual(sorted(self.site.spool.iterdir()), sorted([link, unnamed, hard]))
-        self.assert_kept_secret()
-        # The file that remains has one name, and the owner of its folder: it is a segment.
-        hard.unlink()
-        self.assert_stored(receiver)
-
-    def test_b5_a_link_to_a_file_with_a_long_line(self):
-        """A long line behind a link is not copied for the agent's quarantine, with or without a receiver."""
-        self.secret.write_bytes(SECRET.strip() * 100_000 + b"\n")
-        link = self.site.spool / self.segment_name()
-        link.symlink_to(self.secret)
-        self.give(link)
-        result = run(*self.site.agent_arguments("--once", "--patience", "1"))
-        self.assertEqual(self.refusals(result.stderr), ({str(link): "link"}, 1))
-        receiver = self.site.receiver()
-        self.assertEqual(self.once(), ({str(link): "link"}, 1))
-        self.assertEqual(list((self.site.state / "quarantine").iterdir()), [])
-        self.assert_stored(receiver)
-
-    def test_b5_refused_files_are_counted_and_named_once(self):
-        """A running agent scans again and again; it names what it refuses once, and counts it by reason."""
-        receiver = self.site.receiver()
-        metrics = free_port()
-        for _ in range(2):
-            (self.site.spool / self.segment_name()).symlink_to(self.secret)
-        agent = self.site.agent("--metrics", f"127.0.0.1:{metrics}")
-        agent.until_logged("is not followed")
-        for _ in range(5):
-            self.maker.spool(self.site.spool, self.ledger, 20_000)
-            until(lambda: not any(path.is_file() and not path.is_symlink() for path in self.site.spool.iterdir()),
-                  20, "the app's segments are shipped and deleted")
-        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=patience(5)) as response:
-            page = response.read().decode()
-        counts = dict(re.findall(r'waybill_agent_refused_files_total\{reason="([a-z-]+)"\} (\d+)', page))
-        self.assertEqual(counts, {"link": "2", "folder-link": "0", "hard-link": "0", "owner": "0", "compressed": "0"})
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(self.refusals(agent.log().encode())[1], 2)
-        self.assert_kept_secret()
-        self.assert_stored(receiver)
-
-    def test_b5_a_spool_that_is_a_link(self):
-        """A spool folder that is a link, named or matched by a wildcard, is not shipped and nothing in it is deleted."""
-        receiver = self.site.receiver()
-        private, apps = self.vault / "spool", self.site.root / "apps"
-        private.mkdir()
-        self.maker.spool(private, Ledger(), 20_000)
-        kept = {path: path.read_bytes() for path in private.iterdir()}
-        (apps / "app-1").mkdir(parents=True)
-        self.maker.spool(apps / "app-1", self.ledger, 20_000)
-        linked = self.site.root / "linked"
-        for path in (linked, apps / "app-2"):
-            path.symlink_to(private)
-            self.give(path)
-        refused, _ = self.once("--spool", linked, "--spool", apps / "*")
-        self.assertEqual(refused, {str(linked): "folder-link", str(apps / "app-2"): "folder-link"})
-        self.assertEqual({path: path.read_bytes() for path in private.iterdir()}, kept)
-        # The way to the folder may have links.
-        (self.site.root / "way").symlink_to(apps)
-        self.once("--spool", self.site.root / "way" / "app-1")
-        self.assertEqual(list((apps / "app-1").iterdir()), [])
-        self.assert_stored(receiver)
-
-
-class LinkedLogTests(HostileTest):
-    """Links among the files of other programs."""
-
-    def test_b5_linked_logs_and_folders_under_a_glob(self):
-        """Links that a pattern matches, files and folders, are followed only with --follow-links; hard links always."""
-        receiver = self.site.receiver()
-        logs = self.site.root / "log"
-        (logs / "app-1").mkdir(parents=True)
-        lines = self.maker.foreign(50)
-        hidden = [self.maker.foreign(20), self.maker.foreign(30)]
-        (logs / "app-1" / "a.json").write_bytes(b"".join(lines))
-        os.link(logs / "app-1" / "a.json", logs / "app-1" / "same.json")
-        elsewhere = self.site.root / "elsewhere"
-        elsewhere.mkdir()
-        (elsewhere / "file.json").write_bytes(b"".join(hidden[0]))
-        (elsewhere / "folder").mkdir()
-        (elsewhere / "folder" / "b.json").write_bytes(b"".join(hidden[1]))
-        link, folder = logs / "app-1" / "link.json", logs / "app-2"
-        link.symlink_to(elsewhere / "file.json")
-        folder.symlink_to(elsewhere / "folder")
-        globbing = ["--glob", logs / "app-*" / "*.json", *FOREIGN]
-        self.ledger.add(lines)
-        self.assertEqual(self.once(*globbing)[0], {str(link): "link", str(folder): "folder-link"})
-        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "the lines of real files alone")
-        for more in hidden:
-            self.ledger.add(more)
-        self.assertEqual(self.once(*globbing, "--follow-links"), ({}, 0))
-        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "the lines behind the links, too")
-        self.assert_stored(receiver)
-
-    def test_b5_the_configuration_of_links(self):
-        """`follow_links` and `exclude` are for files, `group` for one spool; anything else is named."""
-        path = self.site.root / "waybill.yaml"
-        for source, complaint in [
-            ("{files: ['/var/log/*.json'], env: prod, bundle: b, follow_links: on}", None),
-            ("{spool: /var/spool/app, group: staff}", None),
-            ("{spool: /var/spool/app, follow_links: on}", "is for `files` only"),
-            ("{files: ['/var/log/*.json'], env: prod, bundle: b, group: staff}", "is for `spool` only"),
-            ("{spool: '/var/spool/*', group: staff}", "name it without wildcards"),
-            ("{files: ['/var/**/*.{json,log}'], exclude: ['*.gz'], env: prod, bundle: b}", None),
-            ("{spool: /var/spool/app, exclude: '*.gz'}", "is for `files` only"),
-            ("{spool: '/var/spool/**'}", "write * in place of **"),
-        ]:
-            path.write_text(f"agent: {{state: s, to: ['127.0.0.1:1'], sources: [{source}]}}\n")
-            result = run("check", path)
-            said = (result.stdout + result.stderr).decode()
-            self.assertEqual(result.returncode == 0, complaint is None, said)
-            self.assertIn(complaint or "", said)
 
 
 @unittest.skipUnless(IS_ROOT, "only root can give files to other users")
@@ -335,8 +180,7 @@ class PermissionTests(HostileTest):
         (logs / "a.json").chmod(0o600)
         with umask(mask):
             receiver = self.site.receiver(exports="csv,ga4")
-            app = run("demo-app", "--spool", spool, "--ledger", root / "ledger", "--app", 1, "--events", 300, "--unpaused")
-            self.assertEqual(app.returncode, 0, app.stderr)
+            succeed("demo-app", "--spool", spool, "--ledger", root / "ledger", "--app", 1, "--events", 300, "--unpaused")
             self.assertEqual(
                 set(modes(root / "apps")),
                 {("folder", oct(0o750 & ~mask)), ("file", oct(0o640 & ~mask))})
@@ -352,8 +196,7 @@ class PermissionTests(HostileTest):
                 ["replay", "--data", self.site.data, "--provider", "csv", "--quiet", "--output", outside],
                 ["requeue", "--data", self.site.data, "--quarantine", "--output", root / "requeued"],
             ):
-                result = run(*command)
-                self.assertEqual(result.returncode, 0, (command, result.stderr))
+                succeed(*command)
         data = modes(self.site.data, outside, root / "requeued")
         self.assertEqual(set(data), {("folder", "0o750"), ("file", "0o640")}, data)
         state = modes(self.site.state)
@@ -368,8 +211,7 @@ class PermissionTests(HostileTest):
             path.chmod(mode)
         receiver = self.site.receiver()
         self.maker.spool(self.site.spool, self.ledger, 50_000)
-        result = run(*self.site.agent_arguments("--once"))
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = succeed(*self.site.agent_arguments("--once"))
         self.assertEqual(result.stderr.count(b"its permissions were narrowed"), 1)
         said = [json.loads(line) for line in receiver.log().splitlines() if "could read this folder" in line]
         self.assertEqual({entry["path"]: entry["found"] for entry in said},
@@ -439,25 +281,3 @@ class LinkedDataTests(HostileTest):
         self.assertEqual([path for path in outside.rglob("*") if not path.is_dir()], [])
         self.assert_stored(receiver)
         self.assertEqual(run("inspect", "--verify", self.site.data).returncode, 0)
-
-    def test_w5_a_day_that_was_moved_behind_a_link(self):
-        """A start finds a day's folder exchanged for a link: the files there stay as they are."""
-        receiver = self.site.receiver()
-        self.ship(self.lines_of(2))
-        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 20, "all is archived")
-        self.assertEqual(receiver.stop(), 0)
-        folder = next((self.site.data / "archive").rglob("date=*"))
-        outside = self.site.root / "outside"
-        shutil.move(folder, outside)
-        folder.symlink_to(outside)
-        kept = {path: path.read_bytes() for path in outside.iterdir()}
-        receiver = self.site.receiver()
-        self.ship(self.lines_of(1))
-        until(lambda: self.ledger.compare(stored(self.site.data)).is_clean, 30, "the day is made again from the journal")
-        self.assertEqual({path: path.read_bytes() for path in outside.iterdir()}, kept)
-        self.assertFalse(folder.is_symlink())
-        self.assert_stored(receiver)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -32,7 +32,3 @@ class AllocationTests(unittest.TestCase):
             set(measured))
         # The counter counts: a commit cannot do without memory.
         self.assertGreater(measured["journal-commit"]["allocations_per_round"], 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,8 +1,6 @@
 """How a receiver shows who it is, and that it holds what it says."""
 
 import random
-import shutil
-import unittest
 
 from harness import SiteTest
 from ledger import EventMaker
@@ -50,31 +48,3 @@ class IdentityTests(SiteTest):
                     contents[stream] = content
                 ends.append(peer.end)
             receiver.kill() if turn % 2 else receiver.stop()
-
-    def test_another_data_directory_is_another_incarnation(self):
-        """Emptied or new: another incarnation, whose only start is at 0; a copy has the old one, and its own next start."""
-        readies = []
-        copy = self.site.root / "copy"
-        for turn in range(4):
-            if turn == 2:
-                shutil.copytree(self.site.data, copy)
-                shutil.rmtree(self.site.data)
-            if turn == 3:
-                shutil.rmtree(self.site.data)
-                shutil.copytree(copy, self.site.data)
-            receiver = self.site.receiver(exports="none")
-            with Peer(self.site.port) as peer:
-                peer.hello("asker")
-                readies.append(peer.ready)
-            self.assertEqual(receiver.stop(), 0)
-        first, second, emptied, copied = readies
-        self.assertEqual(first["incarnation"], second["incarnation"])
-        self.assertNotEqual(emptied["incarnation"], first["incarnation"])
-        self.assertEqual([position for _, position in emptied["starts"]], [0])
-        self.assertEqual(copied["incarnation"], first["incarnation"])
-        self.assertEqual(copied["starts"][:2], second["starts"])
-        self.assertEqual(len({ready["start"] for ready in readies}), 4)
-
-
-if __name__ == "__main__":
-    unittest.main()

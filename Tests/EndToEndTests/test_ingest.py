@@ -16,11 +16,9 @@ import time
 import unittest
 import urllib.error
 import urllib.request
-import uuid
-import zlib
 
 from certificates import Authority
-from harness import REPOSITORY, SiteTest, free_port, metric, run, until
+from harness import REPOSITORY, SiteTest, free_port, metric, until
 from scale import SEED, amount
 
 KEY = "wk_shop_0001"
@@ -132,84 +130,11 @@ class RequestTests(DoorTest):
         self.assertEqual(self.door.batch([track(1), track(3), track(4)])[1]["repeated"], 2)
         self.assertEqual(sorted(line["data"]["n"] for line in self.door.lines()), [1, 2, 3, 4])
 
-    def test_every_wrapping_of_a_body_is_read(self):
-        text = json.dumps({"writeKey": KEY, **track(1)}).encode()
-        form = b"data=" + base64.urlsafe_b64encode(json.dumps({"writeKey": KEY, **track(2)}).encode())
-        cases = [
-            ("/v1/t", text, {}),
-            ("/v1/track/", gzip.compress(json.dumps({"writeKey": KEY, **track(3)}).encode()), {"Content-Encoding": "gzip"}),
-            ("/v1/t", gzip.compress(json.dumps({"writeKey": KEY, **track(4)}).encode()), {"Content-Type": "text/plain"}),
-            ("/v1/t", zlib.compress(json.dumps({"writeKey": KEY, **track(5)}).encode()), {"Content-Encoding": "deflate"}),
-            ("/v1/t", form, {"Content-Type": "application/x-www-form-urlencoded"}),
-            (f"/v1/t?writeKey={KEY}", json.dumps(track(6)).encode(), {}),
-            ("/v1/t", json.dumps(track(7)).encode(),
-             {"Authorization": "Basic " + base64.b64encode(f"{KEY}:".encode()).decode()}),
-        ]
-        for path, body, headers in cases:
-            status, _, answer = self.door.request(path, body, headers=headers)
-            self.assertEqual((status, json.loads(answer)["stored"]), (200, 1), (path, headers, answer))
-        self.assertEqual(sorted(line["data"]["n"] for line in self.door.lines()), [1, 2, 3, 4, 5, 6, 7])
-
     def test_a_chunked_body_is_read(self):
         body = json.dumps({"writeKey": KEY, **track(1)}).encode()
         chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
         answer = self.door.raw(b"POST /v1/t HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
         self.assertIn(b" 200 ", answer.split(b"\r\n")[0])
-
-    def test_native_lines(self):
-        id = str(uuid.uuid4())
-        body = f'{{"name":"opened","user":"u-1","id":"{id}","ts":"2026-11-20T08:00:00.000Z","data":{{"a":1}}}}\nnonsense\n'
-        status, _, answer = self.door.request(f"/v1/events?key={KEY}", body.encode())
-        self.assertEqual((status, json.loads(answer)), (200, {"stored": 1, "repeated": 0, "quarantined": 1, "faults": {"not-json": [1]}}))
-        self.assertEqual((self.door.lines()[0]["id"], self.door.lines()[0]["ts"]), (id, "2026-11-20T08:00:00.000Z"))
-
-    def test_one_event_that_is_no_json_is_set_aside_and_the_rest_is_stored(self):
-        events = [track(1), {**track(2), "properties": {"n": float("nan")}}, track(3), {**track(4), "properties": {"n": float("-inf")}}]
-        status, answer = self.door.batch(events)
-        faults = {"not-json": [1, 3]}
-        self.assertEqual((status, answer), (200, {"success": True, "stored": 2, "repeated": 0, "quarantined": 2, "faults": faults}))
-        self.assertEqual([line["data"]["n"] for line in self.door.lines()], [1, 3])
-        kept = [json.loads(line)["event"] for path in self.door.quarantine.glob("*/not-json.ndjson")
-                for line in path.read_bytes().splitlines()]
-        self.assertEqual(kept, [json.dumps(events[1]), json.dumps(events[3])])
-        # The rest of the batch was stored: a repetition of the request stores nothing.
-        self.assertEqual(self.door.batch(events)[1], {"success": True, "stored": 0, "repeated": 2, "quarantined": 2, "faults": faults})
-        body = json.dumps({"writeKey": KEY, "batch": events}).encode()[:-3]
-        self.assertEqual(self.door.request(f"/v1/b?writeKey={KEY}", body)[0], 400)
-
-    def test_a_time_that_cannot_be_read_costs_no_event(self):
-        events = [{**track(1), "timestamp": "11/20/2026"}, {**track(2), "timestamp": "2026-11-20 08:00"},
-                  {**track(3), "timestamp": "1970-01-01T00:00:00Z"}]
-        status, answer = self.door.batch(events)
-        self.assertEqual((status, answer), (200, {"success": True, "stored": 3, "repeated": 0, "quarantined": 0, "faults": {"bad-time": [0, 2]}}))
-        self.assertEqual([line.get("ts_client") for line in self.door.lines()], ["11/20/2026", None, "1970-01-01T00:00:00Z"])
-        self.assertEqual(self.door.lines()[1]["ts"], "2026-11-20T08:00:00.000Z")
-        self.assertEqual(list(self.door.quarantine.glob("*/*.ndjson")), [])
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/metrics") as page:
-            self.assertIn('waybill_ingest_faults_total{reason="bad-time"} 2\n', page.read().decode())
-
-    def test_an_event_that_is_no_text_is_kept_in_a_line_of_json(self):
-        for event in (b'{"name":"caf\xe9"}', b'{"name":"\xed\xa0\x80"}', b"\xff"):
-            _, _, answer = self.door.request(f"/v1/events?key={KEY}", event + b"\n")
-            self.assertEqual(json.loads(answer)["faults"], {"not-json": [0]})
-        kept = [json.loads(line) for path in self.door.quarantine.glob("*/not-json.ndjson") for line in path.read_bytes().splitlines()]
-        self.assertEqual([base64.b64decode(line["event_base64"]) for line in kept],
-                         [b'{"name":"caf\xe9"}', b'{"name":"\xed\xa0\x80"}', b"\xff"])
-
-    def test_amplitude_is_asked_to_wait_in_the_way_that_its_libraries_obey(self):
-        self.door.process.stop()
-        self.door.configure(keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, events_second: 1}}"])
-        self.door.start()
-        events = [{"event_type": "bought", "user_id": "u-1", "event_properties": {"n": n}} for n in range(400)]
-        body = json.dumps({"api_key": KEY, "events": events}).encode()
-        answers = [self.door.request("/2/httpapi", body) for _ in range(5)]
-        status, headers, answer = next(answer for answer in answers if answer[0] != 200)
-        document = json.loads(answer)
-        self.assertEqual((status, document["code"], document["throttled_events"]), (429, 429, list(range(400))))
-        self.assertGreater(int(headers["Retry-After"]), 0)
-        # More than fit at once: its libraries halve their batches, by the code.
-        status, _, answer = self.door.request("/2/httpapi", json.dumps({"api_key": KEY, "events": events + events}).encode())
-        self.assertEqual((status, json.loads(answer)["code"], json.loads(answer)["events_max"]), (413, 413, 500))
 
     def test_a_path_of_a_library_that_is_not_taken_is_told_so(self):
         for path in ("/track", "/engage", "/com.snowplowanalytics.snowplow/tp2", "/"):
@@ -221,21 +146,6 @@ class RequestTests(DoorTest):
         capture = base64.urlsafe_b64encode(json.dumps({"event": "bought", "distinct_id": "u-1", "properties": {"token": KEY}}).encode())
         self.assertEqual(self.door.request(f"/e/?data={capture.decode()}&ip=1", method="GET")[0], 200)
         self.assertEqual([line["name"] for line in self.door.lines()], ["bought"])
-
-    def test_twenty_thousand_faulty_events_of_one_request_are_all_kept(self):
-        body = ("[" + ",".join(["{}"] * 20_000) + "]").encode()
-        status, _, answer = self.door.request(f"/batch?key={KEY}", body)
-        self.assertEqual((status, json.loads(answer)["quarantined"]), (200, 20_000))
-        self.assertEqual(json.loads(answer)["faults"], {"no-name": list(range(10))})
-        kept = [json.loads(line) for path in self.door.quarantine.glob("*/no-name.ndjson") for line in path.read_bytes().splitlines()]
-        self.assertEqual([(line["count"], line["event"]) for line in kept], [(20_000, "{}")], "equal ones are one line")
-
-    def test_an_event_that_sets_traits_counts_once(self):
-        event = {"event": "paid", "uuid": str(uuid.uuid4()), "distinct_id": "u-1", "properties": {"$set": {"plan": "pro"}}}
-        for stored, repeated in ((1, 0), (0, 1)):
-            _, _, answer = self.door.request("/batch", json.dumps({"api_key": KEY, "batch": [event]}).encode())
-            self.assertEqual(json.loads(answer), {"status": 1, "stored": stored, "repeated": repeated, "quarantined": 0})
-        self.assertEqual([line["kind"] for line in self.door.lines()], ["event", "user"])
 
     def test_a_pixel(self):
         status, headers, body = self.door.request(f"/v1/pixel.gif?key={KEY}&event=mail_opened&id=mail-7&campaign=a%20b", method="GET")
@@ -308,49 +218,6 @@ class RequestTests(DoorTest):
         for headers, expected in cases:
             self.assertEqual(self.door.request(path, None, method="GET", headers=headers)[0], expected, headers)
         self.assertEqual(len(self.door.lines()), sum(expected == 200 for _, expected in cases))
-
-    def test_a_key_that_is_too_fast_is_asked_to_wait(self):
-        self.door.process.stop()
-        self.door.configure(keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, events_second: 50}}"])
-        self.door.start()
-        status, answer = self.door.batch([track(index) for index in range(501)])
-        self.assertEqual((status, answer["events_max"]), (413, 500))
-        statuses = [self.door.batch([track(number * 1000 + index) for index in range(500)])[0] for number in range(3)]
-        self.assertEqual(statuses, [200, 200, 429])
-
-    def test_a_stranger_uses_up_its_own_share_of_a_key(self):
-        """Faults and all: other addresses are answered as before."""
-        self.door.process.stop()
-        self.door.configure(
-            limits="  trusted_proxies: [127.0.0.1]\n", keys=[f"{{key: {KEY}, bundle: com.example.shop, env: prod, events_second: 50}}"])
-        self.door.start()
-        def send(address, body, **headers):
-            return self.door.request("/v1/b", body, headers={"X-Forwarded-For": address, **headers})[0]
-        rubbish = gzip.compress(json.dumps({"writeKey": KEY, "batch": [0] * 20_000}).encode())
-        self.assertEqual(send("192.0.2.1", rubbish, **{"Content-Encoding": "gzip"}), 413)
-        rubbish = json.dumps({"writeKey": KEY, "batch": [0] * 500}).encode()
-        self.assertEqual([send("192.0.2.1", rubbish) for _ in range(3)], [200, 200, 429])
-        honest = [send("192.0.2.2", json.dumps({"writeKey": KEY, "batch": [track(n)]}).encode()) for n in range(30)]
-        self.assertEqual(honest, [200] * 30)
-        self.assertEqual(send("192.0.2.1", rubbish), 429)
-
-    def test_ids_of_a_page_s_key_hide_nothing_of_a_server_s(self):
-        self.door.process.stop()
-        self.door.configure(keys=[f"{{key: {key}, bundle: com.example.shop, env: prod}}" for key in (KEY, OTHER)])
-        self.door.start()
-        name = str(uuid.uuid4())
-        self.assertEqual(self.door.batch([track(1, messageId=name)])[1]["stored"], 1)
-        self.door.process.kill()
-        self.door.start()
-        self.assertEqual(self.door.batch([track(2, messageId=name)], key=OTHER)[1]["stored"], 1)
-        self.assertEqual(self.door.batch([track(3, messageId=name)])[1]["repeated"], 1)
-        self.assertEqual(sorted(line["data"]["n"] for line in self.door.lines()), [1, 2])
-
-    def test_addresses_are_dropped_or_truncated_as_the_key_says(self):
-        self.door.batch([track(1)])
-        self.door.batch([track(2)], key=OTHER)
-        found = {line["data"]["n"]: line["data"].get("context") for line in self.door.lines()}
-        self.assertEqual(found, {1: None, 2: {"ip": "127.0.0.0"}})
 
 
 class AbuseTests(DoorTest):
@@ -440,11 +307,6 @@ class AbuseTests(DoorTest):
         self.assertEqual(answer.count(b"HTTP/1.1 200 "), 6)
         self.assertEqual([line["data"]["n"] for line in self.door.lines()], [1, 2, 3])
 
-    def test_events_are_stored_where_the_agent_cannot_be_asked_to_keep_them(self):
-        (self.door.spool / "com.example.shop-prod" / "keep.json").mkdir(parents=True)
-        self.door.start()
-        self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
-
     def test_a_peer_that_reads_no_answers_is_ended(self):
         self.door.start()
         with socket.create_connection(("127.0.0.1", self.door.port), timeout=60) as connection:
@@ -467,7 +329,6 @@ class AbuseTests(DoorTest):
         self.door.config.write_text(text)
         self.door.start()
         self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
-
 
     def test_it_is_ready_again_without_a_request_when_the_disk_has_room(self):
         """What asks whether it is ready sends nothing before."""
@@ -594,26 +455,6 @@ class WayTests(DoorTest):
             self.assertEqual(process.stop(), 0)
         self.assertEqual([line["data"]["n"] for line in self.archived()], [1])
 
-    def test_a_door_that_starts_again_says_how_far_back_it_knows(self):
-        receiver, agent = self.ship()
-        began = time.monotonic()
-        for path in self.files("*/*.ndjson.shipped-*"):
-            path.unlink()
-        self.door.start()
-        reach = self.door.metric("waybill_ingest_repeat_window_seconds")[0]
-        # The system's times of files are a few milliseconds behind.
-        self.assertLessEqual(reach, min(600, time.monotonic() - began + 1))
-        for process in (self.door.process, agent, receiver):
-            self.assertEqual(process.stop(), 0)
-
-    def test_a_door_with_another_window_asks_for_it(self):
-        self.door.start()
-        self.door.batch([track(1)])
-        self.assertEqual(self.door.process.stop(), 0)
-        self.door.configure(limits="  repeat_minutes: 30\n")
-        self.door.start()
-        self.assertEqual([path.read_text() for path in self.files("*/keep.json")], ['{"seconds":1800}\n'])
-
     def test_each_answered_event_arrives_once_whatever_is_killed(self):
         """Kills of the door between write and answer, of agent and receiver; senders repeat until they are answered."""
         dice = random.Random(SEED)
@@ -654,7 +495,3 @@ class WayTests(DoorTest):
         self.assertEqual(found, sorted(answered))
         for process in (self.door.process, agent, receiver):
             self.assertEqual(process.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -305,7 +305,3 @@ class ScriptTests(SiteTest):
         self.assertEqual((self.named("early"), len(self.named("screen_view"))), ([], 1))
         page.evaluate("waybill.consent(false); waybill.track('never', {}); 0")
         self.assertEqual(page.evaluate("Object.keys(localStorage).filter(k => k.startsWith('waybill.')).length"), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

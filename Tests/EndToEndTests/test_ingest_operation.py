@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import datetime
 import http.client
 import json
 import shutil
@@ -132,14 +131,6 @@ class ReloadTests(ReloadTest):
         self.reload()
         self.assertEqual(self.reloads(), [1, 0, 3])
 
-    def test_what_needs_a_restart_is_named_and_the_rest_applies(self):
-        self.door.configure(keys=[entry(KEY)])
-        self.door.start()
-        self.door.configure(limits="  repeat_minutes: 20\n  body_kib: 64\n", keys=[entry(KEY)])
-        self.reload("need a restart", "ingest.repeat_minutes: 10 -> 20", "ingest.body_kib: 4096 -> 64")
-        self.assertEqual(self.reloads(), [0, 1, 0])
-        self.assertEqual(self.door.request(f"/v1/t?writeKey={KEY}", b"x" * (65 << 10))[0], 413)
-
     def test_a_renewed_certificate_is_served_after_a_reload_and_without_one(self):
         authority = Authority(self.site.root / "tls")
         served = self.site.root / "door.pem", self.site.root / "door.key"
@@ -210,57 +201,6 @@ class ShareTests(DoorTest):
                 self.assertIn(f" {code} ".encode(), connection.recv(1000), path)
         self.assertEqual((self.refused("unknown-key"), self.refused("origin")), (4, 1))
 
-    def test_many_addresses_that_send_large_bodies_slowly_keep_no_other_out(self):
-        self.door.configure(limits="  memory_mib: 16\n  address_mib: 4\n  request_seconds: 3600\n", keys=[entry(KEY)])
-        self.door.start()
-        slow = [self.begin(f"127.0.0.{number}", 4 << 20, 2 << 20) for number in range(2, 12)]
-        until(lambda: self.waiting() >= 14 << 20, 30, "slow bodies have taken the memory")
-        # What SDKs send at most, again and again.
-        for number in range(10):
-            events = [track(number * 100 + index, context={"pad": "x" * 9_000}) for index in range(50)]
-            self.assertEqual(self.door.batch(events)[0], 200)
-        self.assertGreater(self.refused("displaced"), 0)
-        self.assertLess(self.waiting(), 18 << 20)
-        for connection in slow:
-            connection.close()
-        until(lambda: self.waiting() == 0, 30, "all memory is given back")
-
-    def test_one_address_holds_its_share_of_the_memory_alone(self):
-        self.door.configure(limits="  memory_mib: 64\n  address_mib: 4\n  request_seconds: 3600\n", keys=[entry(KEY)])
-        self.door.start()
-        slow = []
-        for number in range(6):
-            slow.append(self.begin("127.0.0.2", 3 << 20, 2 << 20))
-            # One after the other: two have room, and each further one is refused.
-            until(lambda number=number: (self.waiting(), self.refused("share")) == (min(number + 1, 2) << 21, max(0, number - 1)),
-                  30, f"body {number} has room, or is refused")
-        events = [track(index, context={"pad": "x" * 20_000}) for index in range(150)]
-        self.assertEqual(self.door.batch(events)[0], 200)
-        self.assertEqual(self.refused("memory"), 0)
-        for connection in slow:
-            connection.close()
-
-    def test_behind_a_proxy_the_share_is_the_sender_s(self):
-        self.door.configure(
-            limits="  address_mib: 4\n  request_seconds: 3600\n  trusted_proxies: [127.0.0.1]\n  address_connections: 1\n",
-            keys=[entry(KEY)])
-        self.door.start()
-        slow = []
-        for sender in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8::3"):
-            connection = self.connect("127.0.0.1")
-            connection.sendall(
-                f"POST /v1/t HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {sender}\r\nContent-Length: 4000000\r\n\r\n".encode())
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(b" " * (3 << 19))
-            slow.append(connection)
-            # The third one of each sender is refused.
-            held, refused = len(slow) - len(slow) // 3, len(slow) // 3
-            until(lambda held=held, refused=refused: (self.waiting(), self.refused("share")) == (held * (3 << 19), refused),
-                  30, f"body {len(slow)} of {sender} has room, or is refused")
-        self.assertEqual(self.door.batch([track(1)], headers={"X-Forwarded-For": "192.0.2.9"})[0], 200)
-        # Its connections are many senders'.
-        self.assertEqual(self.door.metric("waybill_ingest_ended_connections_total"), [0, 0, 0])
-
     def test_a_large_body_without_pace_is_ended(self):
         self.door.configure(limits="  request_seconds: 3600\n  body_kib_second: 1024\n", keys=[entry(KEY)])
         self.door.start()
@@ -290,56 +230,6 @@ class ShareTests(DoorTest):
                 one.sendall(b"POST /v1/t HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                 served += b" 200 " in one.recv(1000)
         self.assertEqual(served, 5)
-
-    def test_a_key_s_rubbish_leaves_another_key_s_quarantine_alone(self):
-        self.door.configure(keys=[entry(KEY, more=", quarantine_mib: 1"), entry(OTHER, "com.example.web")])
-        self.door.start()
-        def kept():
-            found = [json.loads(line) for path in self.door.quarantine.glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
-            return [sum(line["key"] == key for line in found) for key in (KEY, OTHER)]
-        rubbish = [{"type": "track", "n": n, "pad": "x" * 1000} for n in range(900)]
-        answers = [self.door.batch(rubbish)[1] for _ in range(2)]
-        full, _ = kept()
-        self.assertLess(full, 250, "one address has a part of the key's room")
-        self.assertEqual(sum(answer["quarantined"] for answer in answers), full)
-        self.assertEqual(sum(answer["dropped"] for answer in answers), 1800 - full)
-        self.assertEqual(self.door.metric("waybill_ingest_dropped_faults_total"), [1800 - full])
-        for _ in range(5):
-            self.door.process.stop()
-            self.door.start()
-            self.assertEqual(self.door.batch(rubbish)[0], 200)
-        self.assertEqual(self.door.batch(rubbish, key=OTHER)[0], 200)
-        full, others = kept()
-        self.assertLess(full, 520, "and one kind of fault has half of it")
-        self.assertEqual(others, 900)
-
-
-class QuarantineTests(ReloadTest):
-    def test_old_days_are_deleted_at_the_start_and_after_a_reload(self):
-        today = datetime.datetime.now(datetime.timezone.utc).date()
-        def folder(age):
-            return self.door.quarantine / f"date={today - datetime.timedelta(days=age)}"
-        outside = self.site.root / "outside"
-        for place in (folder(400), folder(40), folder(5), outside):
-            place.mkdir(parents=True)
-            (place / "no-name.ndjson").write_text("{}\n")
-        link = folder(50)
-        link.symlink_to(outside)
-        self.door.start()
-        deleted = "waybill_ingest_deleted_quarantine_folders_total"
-        until(lambda: self.door.metric(deleted) == [2], 30, "two days are deleted")
-        self.assertEqual(sorted(self.door.quarantine.glob("date=*")), sorted([folder(5), link]))
-        self.assertEqual([path.name for path in outside.iterdir()], ["no-name.ndjson"])
-        # The day that is open takes faulty events before and after.
-        self.assertEqual(self.door.batch([{"type": "track"}])[1]["quarantined"], 1)
-        self.door.configure(limits="  quarantine_days: 2\n")
-        self.reload("ingest.quarantine_days: 30 -> 2")
-        until(lambda: self.door.metric(deleted) == [3], 60, "another day is deleted")
-        self.assertFalse(folder(5).exists())
-        self.assertEqual(self.door.batch([{"type": "track"}])[1]["quarantined"], 1)
-        kept = [line for path in self.door.quarantine.glob("*/no-person.ndjson") for line in path.read_bytes().splitlines()]
-        self.assertEqual(len(kept), 2)
-        self.assertEqual(self.door.process.stop(), 0)
 
 
 class SourceTests(DoorTest):
@@ -394,23 +284,6 @@ class StatusTests(DoorTest):
         self.assertRegex(shown, rf"KEY +APP +ENV +STORED .*\n{KEY} +com\.example\.shop +prod +2 +1 +1 +0 +\d+ s ago")
         self.assertRegex(shown, rf"\n{OTHER} .* 1 +- +dialect 1\n")
 
-    def test_what_no_agent_has_taken_away_is_measured(self):
-        name = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000042.ndjson"
-        former = self.door.spool / "com.example.former-prod"
-        former.mkdir(parents=True)
-        for suffix in ("", ".shipped-3-1795176000", ".again"):
-            (former / f"{name}{suffix}").write_bytes(b"\n" * 1000)
-        self.door.start()
-        self.assertEqual(self.door.batch([track(1)])[0], 200)
-        def waiting():
-            return sum(path.stat().st_size for path in self.door.spool.glob("*/*.ndjson"))
-        def measured():
-            return self.door.metric("waybill_ingest_spool_bytes") == [waiting()]
-        self.assertGreater(waiting(), 1000)
-        until(measured, 60, "all segments count, and no kept one")
-        (former / name).rename(former / f"{name}.shipped-3-1795176001")
-        until(measured, 60, "a shipped one does not")
-
     def test_a_door_that_stores_nothing_is_down(self):
         self.door.config.write_text(self.door.config.read_text().replace("reserve_mib: 0", "reserve_mib: 1000000"))
         self.door.start()
@@ -461,7 +334,3 @@ class StatusTests(DoorTest):
         code, said = check("  group: no-such-group\n", "--probe")
         self.assertEqual(code, 78)
         self.assertIn("ingest.group: no-such-group is not a group of this machine", said)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -14,12 +14,11 @@ import random
 import subprocess
 import threading
 import time
-import unittest
 import uuid
 
 import browser
 from harness import patience, until
-from scale import SEED, amount
+from scale import SEED, amount, at_night
 from test_ingest import KEY, DoorTest
 from test_ingest_browser import Shop
 from test_ingest_sdks import PYTHON
@@ -146,6 +145,7 @@ class Storm:
         self.counts = collections.Counter()
 
 
+@at_night
 class StormTests(DoorTest):
     def setUp(self):
         super().setUp()
@@ -263,7 +263,3 @@ class StormTests(DoorTest):
         for name, count in tracked.items():
             self.assertGreater(count, 0, name)
             self.assertEqual(sorted(numbers[name]), list(range(count)), name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,10 +1,9 @@
 """`keep`: shipped segments stay in the spool for a while, and a receiver that lost its data gets them again."""
 
 import shutil
-import unittest
 
 import ledger
-from harness import SiteTest, run, until
+from harness import SiteTest, until
 
 
 class KeepTests(SiteTest):
@@ -37,8 +36,7 @@ class KeepTests(SiteTest):
 
     def assert_everything_once(self):
         self.assertEqual(self.archived(), sorted(self.lines))
-        result = run("inspect", "--verify", self.site.data)
-        self.assertEqual(result.returncode, 0, result.stdout.decode()[-800:])
+        self.assert_verified()
 
     def start(self, segments=5):
         for _ in range(segments):
@@ -60,48 +58,3 @@ class KeepTests(SiteTest):
         self.assertEqual(receiver.stop(), 0)
         self.assert_everything_once()
         self.assertIn("segments that were kept are shipped again", agent.log())
-
-    def test_a_receiver_from_an_old_copy_gets_what_the_copy_lacks(self):
-        receiver, agent = self.start(segments=2)
-        self.assertEqual(receiver.stop(), 0)
-        copy = self.site.root / "copy"
-        shutil.copytree(self.site.data, copy)
-        receiver = self.site.receiver(exports="none")
-        for _ in range(3):
-            self.segment(40)
-        until(lambda: self.is_archived() and len(self.kept()) == 5, 60, "the others are shipped and kept")
-        self.assertEqual(agent.stop(), 0)
-        receiver.kill()
-        shutil.rmtree(self.site.data)
-        shutil.copytree(copy, self.site.data)
-        receiver = self.site.receiver(exports="none")
-        agent = self.agent()
-        until(self.is_archived, 120, "it is archived again")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
-        self.assert_everything_once()
-
-    def test_kept_segments_can_be_shipped_again_by_hand(self):
-        receiver, agent = self.start(segments=2)
-        self.assertEqual(agent.stop(), 0)
-        result = run("reship", self.site.spool)
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
-        self.assertEqual(result.stdout.decode(), f"{self.site.spool}: 2 kept segments are shipped again\n")
-        self.assertEqual(len([path for path in self.site.spool.iterdir() if path.name.endswith(".again")]), 2)
-        agent = self.agent()
-        until(lambda: len(self.kept()) == 2, 60, "the receiver has them")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
-        self.assert_everything_once()
-
-    def test_without_keep_nothing_stays(self):
-        receiver, agent = self.start(segments=2)
-        self.assertEqual(agent.stop(), 0)
-        self.site.once("--name", "keeper")
-        until(lambda: not list(self.site.spool.iterdir()), 20, "the spool is empty")
-        self.assertEqual(receiver.stop(), 0)
-        self.assert_everything_once()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import json
 import pathlib
 import random
 import time
-import unittest
 
 from harness import SiteTest, patience
 from ledger import EventMaker, Ledger, exported_ids, stored
@@ -105,7 +104,3 @@ class KillTests(SiteTest):
         lines, self.foreign = self.foreign[:line_count], self.foreign[line_count:]
         with open(self.logs / f"web-{self.chance.randrange(8)}.json", "ab") as file:
             file.write(b"".join(lines))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,9 +5,8 @@ import gzip
 import hashlib
 import json
 import random
-import unittest
 
-from harness import run
+from harness import run, succeed
 from ledger import EventMaker, exported_ids, lines_of
 from scale import SEED
 from test_replay import ReplayTest, events
@@ -97,8 +96,7 @@ class LinesTest(ReplayTest):
             self.assertEqual([0] + [end for _, end in ends], [start for start, _ in ends] + [len(content)], stream)
 
     def assert_whole(self):
-        result = run("inspect", "--verify", self.site.data)
-        self.assertEqual(result.returncode, 0, result.stdout.decode()[-2000:])
+        self.assert_verified()
 
     def transformed(self, provider, *arguments, stdin=b"", expected=0):
         """The records that the filter writes, and its counts."""
@@ -157,8 +155,7 @@ class ForeignLineTests(LinesTest):
     def test_a_sealed_day_is_filtered_like_an_open_one(self):
         """`.sources` belongs to the inflated lines; a part without them is plain input."""
         live = self.live(40, "data")
-        result = run("seal", "--data", self.site.data, "--all")
-        self.assertEqual(result.returncode, 0, result.stderr)
+        succeed("seal", "--data", self.site.data, "--all")
         self.assertTrue(all(path.name.endswith(".gz") for path in self.parts()), self.parts())
         self.assert_located({STREAM: self.content})
         self.assert_whole()
@@ -179,8 +176,7 @@ class ForeignLineTests(LinesTest):
         part = max(self.parts(), key=lambda path: path.stat().st_size)
         sources, content = part.with_suffix(".sources"), part.read_bytes()
         lines = sources.read_text().splitlines(True)
-        result = run(*arguments, part)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = succeed(*arguments, part)
         whole = result.stdout
         last = lines[-1].split()
         self.assertEqual(last[0], "FROM")
@@ -274,40 +270,3 @@ class MixedBatchTests(LinesTest):
             self.assertEqual(self.transformed("segment", *self.parts())[0], live)
             found.append(live)
         self.assertEqual(found, [found[0]] * 3)
-
-
-class WebServerTests(LinesTest):
-    # GA4 and Flurry know no cookies; the others take an event of a device.
-    PROVIDERS = ("mixpanel", "amplitude", "segment", "posthog", "snowplow", "csv", "syslog", "journald")
-
-    def test_requests_with_a_cookie_are_records_of_every_provider(self):
-        """nginx's JSON, `log_format … escape=json`: 200 requests of 20 browsers, 5 of which have logged in."""
-        lines = [
-            b'{"time":"2026-11-20T09:%02d:%02d+09:00","request":"GET /items/%d HTTP/1.1","status":200,"bytes":612,'
-            b'"remote_user":"%s","uid":"b5372db0-c21e-41e4-8dfc-%012d","agent":"Mozilla/5.0"}\n'
-            % (number // 60, number % 60, number, b"u-%d" % (number % 20) if number % 20 < 5 else b"-", number % 20)
-            for number in range(200)]
-        log = self.site.root / "access.json"
-        log.write_bytes(b"".join(lines))
-        receiver = self.site.receiver(exports=",".join(self.PROVIDERS))
-        members = ("--time-member", "time", "--name-member", "request", "--user-member", "remote_user",
-                   "--anonymous-member", "uid")
-        self.site.once("--glob", log, "--env", "prod", "--bundle", APPS[0], *members)
-        self.assertEqual(receiver.stop(), 0)
-        expected = None
-        for provider in self.PROVIDERS:
-            ids = exported_ids(self.site.data, provider)
-            self.assertEqual((len(ids), sum(ids.values())), (200, 200), provider)
-            expected = expected or ids
-            self.assertEqual(ids, expected, provider)
-        calls = [json.loads(line) for line in events(self.site.data, "segment")]
-        self.assertEqual(len({call["anonymousId"] for call in calls}), 20)
-        self.assertEqual({call.get("userId") for call in calls}, {None, "u-0", "u-1", "u-2", "u-3", "u-4"})
-        self.assertFalse(any("remote_user" in call["properties"] for call in calls))
-        description = next(runs(self.site.data))[1]
-        self.assertEqual([description[key] for key in ("time", "name", "user", "anonymous")],
-                         ["time", "request", "remote_user", "uid"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,12 +2,12 @@
 
 import json
 import re
-import unittest
 import urllib.parse
 
-from harness import run, until
+from harness import until
 from ledger import timestamp, utc_now
 from live_site import NUMBERS, PROVIDERS, ROWS, LiveTest, event, identifier, screen
+from scale import at_night
 from schemas import violations
 
 HOSTILE = [
@@ -19,35 +19,6 @@ HOSTILE = [
 
 class DetailTests(LiveTest):
     """An event, a person, a name: each has an address of its own."""
-
-    def test_every_provider_says_what_it_makes_of_an_event(self):
-        line = event(self.name, "user", data={"method": "kakao"})
-        request = f"request {next(NUMBERS)}"
-        foreign = b'{"time":"%s","event":"%s","status":200}\n' % (timestamp(utc_now()).encode(), request.encode())
-        self.site.send(line)
-        self.site.send(foreign, stream="web", form="ndjson")
-        for name, raw, options in [
-            (self.name, line, []), (request, foreign, ["--stream", "web", "--env", "prod", "--bundle", "com.example.web"]),
-        ]:
-            page = self.page(f"#/q/{urllib.parse.quote(f'name:{chr(34)}{name}{chr(34)}')}")
-            page.until(f"document.querySelector('#rows .event-link')?.innerText === {json.dumps(name)}")
-            page.click("#rows .col-received")
-            self.shows(page, len(PROVIDERS), ".outcome")
-            self.assertEqual(page.texts(".outcome .provider"), PROVIDERS)
-            found = page.evaluate(
-                "[...document.querySelectorAll('.outcome')].map((one) => [one.querySelector('.provider').textContent,"
-                " one.querySelector('.pill').textContent])")
-            key = page.evaluate("decodeURIComponent(location.hash.slice('#/event/'.length))")
-            asked = "at=" + key[1:] if key.startswith("@") else "id=" + key
-            detail = self.site.json(f"/api/event?{asked}")
-            self.assertEqual(found, [[one["provider"], one["outcome"]] for one in detail["outcomes"]])
-            self.assertEqual(detail["raw"], raw.decode().rstrip("\n"))
-            for one in detail["outcomes"]:
-                made = run("transform", "--provider", one["provider"], "--config", self.site.configuration, *options, stdin=raw)
-                counts = json.loads(made.stderr.splitlines()[-1])
-                self.assertEqual(counts[one["outcome"]], 1, (one, counts))
-                if one["outcome"] == "exported":
-                    self.assertIn(one["record"].encode(), made.stdout, one["provider"])
 
     def test_a_refusal_names_its_reason_and_leads_to_others(self):
         self.site.send(event(self.name, ids=None, anon=None, user=None))
@@ -279,6 +250,7 @@ class HostileTests(LiveTest):
         until(lambda: any("planted" in problem for problem in page.problems), what="an exception is noted")
 
 
+@at_night
 class LookTests(LiveTest):
     """Small windows, dark ones, calm ones, and what a screen reader is told."""
 
@@ -356,7 +328,3 @@ class LookTests(LiveTest):
             self.shows(page, 2)
         pages[0].until("moved > 0")
         self.assertEqual(pages[1].evaluate("moved"), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

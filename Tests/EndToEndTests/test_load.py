@@ -16,24 +16,19 @@ import time
 import unittest
 import zlib
 
-from harness import SiteTest, patience, until
-from ledger import EventMaker, Ledger, stored
+from harness import patience, until
+from ledger import Ledger, LedgerTest, stored
 from peers import peak_mebibytes
-from scale import SEED, THOROUGH, amount
+from scale import SEED, THOROUGH, amount, at_night
 from wire import Peer, batch
 
 
+class LoadTest(LedgerTest):
+    LINES = SEED
 
-class LoadTest(SiteTest):
     def setUp(self):
         super().setUp()
         self.chance = random.Random(SEED)
-        self.maker, self.ledger = EventMaker(SEED), Ledger()
-
-    def assert_stored(self, receiver, data=None):
-        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
-        comparison = self.ledger.compare(stored(data or self.site.data))
-        self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
 
     def until_stored(self, count, seconds=30):
         until(lambda: sum(1 for _ in stored(self.site.data)) >= count, seconds, f"{count} lines are stored")
@@ -175,8 +170,9 @@ class AckTests(LoadTest):
 class SignalTests(LoadTest):
     """Signals to both sides while lines flow."""
 
+    @at_night
     def test_storms_of_signals_lose_nothing(self):
-        """SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGWINCH, SIGINT and SIGTERM at random: who is asked to end, and nobody else,
+        """SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGWINCH, SIGINT and SIGTERM at random: who is asked to end, and no one else,
         does, and is started again (T36)."""
         count, ended = amount("WAYBILL_SIGNALS", 60, 500), {}
         signals = [getattr(signal, name) for name in
@@ -204,7 +200,7 @@ class SignalTests(LoadTest):
         return agent
 
     def test_signals_that_mean_nothing_end_nobody(self):
-        """SIGHUP, SIGUSR1 and SIGUSR2, again and again and while stopping: both go on, say of SIGHUP
+        """SIGHUP, SIGUSR1 and SIGUSR2, again and again and while stopping: both continue, say of SIGHUP
         that there is nothing to reload, and stop as ever (T36)."""
         agent, receiver = self.started_agent(), self.site.receiver()
         for turn in range(3):
@@ -251,6 +247,7 @@ class SignalTests(LoadTest):
         print(f"load: stopped in {took_receiver:.1f} s (receiver) and {took_agent:.1f} s (agent)")
 
 
+@at_night
 class ToggleTests(LoadTest):
     """A receiver that comes and goes."""
 
@@ -479,7 +476,3 @@ class CrowdTests(LoadTest):
             if not line.startswith((b"PING", b"NOTE")):
                 break
         raise ConnectionError(line)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -175,7 +175,3 @@ class MisuseTests(unittest.TestCase):
             file = pathlib.Path(directory) / "right.swift"
             file.write_text(RIGHT)
             self.assertEqual(typecheck([file]), {})
-
-
-if __name__ == "__main__":
-    unittest.main()

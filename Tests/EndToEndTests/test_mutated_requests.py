@@ -11,7 +11,6 @@ import json
 import random
 import socket
 import threading
-import unittest
 import urllib.request
 
 from harness import SiteTest, metric, patience
@@ -324,7 +323,3 @@ class MutatedRequestsTests(SiteTest):
                 self.assertTrue(read["name"] and read["ts"] and read["id"], line)
                 count += 1
         self.assertGreater(count, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shutil
-import stat
 import subprocess
 import unittest
 
@@ -13,7 +12,7 @@ import yaml
 
 from harness import REPOSITORY, SiteTest, binary, free_port, patience, run, until
 from ledger import EventMaker, archived
-from packages import UNITS, contents, execute, folder, image, members, package, repacked, settings
+from packages import UNITS, contents, execute, folder, image, members, package, settings
 from test_live_api import TOKEN
 
 IS_ROOT = os.geteuid() == 0
@@ -26,7 +25,7 @@ class ContentTests(unittest.TestCase):
         pages = {path.name.removesuffix(".1.gz") for path in (contents() / "usr/share/man/man1").iterdir()}
         shown = run("--help").stdout.decode()
         commands = re.findall(r"^  ([a-z-]+) {2,}", shown[shown.index("SUBCOMMANDS"):], re.MULTILINE)
-        self.assertEqual(pages, {"waybill", "waybill-fleet", *(f"waybill-{name}" for name in commands)})
+        self.assertEqual(pages, {"waybill", "waybill-net", *(f"waybill-{name}" for name in commands)})
         for name in pages:
             page = contents() / f"usr/share/man/man1/{name}.1.gz"
             result = subprocess.run(
@@ -120,83 +119,6 @@ class UnitTests(unittest.TestCase):
             reload = re.findall(r"^ExecReload=(.*)$", text, re.MULTILINE)
             self.assertEqual(
                 reload, [f"/usr/bin/waybill check /etc/waybill/{service}.yaml", "/bin/sh -c 'kill -HUP $MAINPID'"])
-
-
-@unittest.skipUnless(IS_ROOT, "only root can install packages and make users")
-class InstallationTests(SiteTest):
-    """dpkg in a root of its own, whose scripts run outside of it: users and folders are made there."""
-
-    def setUp(self):
-        super().setUp()
-        self.root = self.site.root / "root"
-        (self.root / "var/lib/dpkg/updates").mkdir(parents=True)
-        (self.root / "var/lib/dpkg/info").mkdir()
-        (self.root / "var/lib/dpkg/status").touch()
-        for folder_name in ("etc", "var/spool", "var/log"):
-            (self.root / folder_name).mkdir(parents=True, exist_ok=True)
-        (self.root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-        (self.root / "etc/group").write_text("root:x:0:\nadm:x:4:\n")
-
-    def dpkg(self, *arguments):
-        return execute(
-            "dpkg", f"--root={self.root}", "--force-script-chrootless", "--force-depends", "--force-confold",
-            f"--log={self.site.root}/dpkg.log", *arguments, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
-
-    def ids(self, file):
-        lines = (self.root / "etc" / file).read_text().splitlines()
-        return {line.split(":")[0]: line.split(":") for line in lines}
-
-    def test_install_upgrade_remove_and_purge(self):
-        self.dpkg("--install", package())
-        users, groups = self.ids("passwd"), self.ids("group")
-        self.assertLessEqual({"waybill", "waybill-agent", "waybill-live"}, users.keys())
-        self.assertIn("waybill-agent", groups["adm"][3])
-        self.assertIn("waybill-agent", groups["waybill-spool"][3])
-        self.assertNotIn("waybill-agent", groups["waybill"][3])
-        for name, mode, user, group in (
-                ("lib/waybill", 0o750, "waybill", "waybill"), ("log/waybill", 0o750, "waybill", "waybill"),
-                ("lib/waybill-agent", 0o700, "waybill-agent", "waybill-agent"), ("spool/waybill", 0o755, "root", "root")):
-            status = (self.root / "var" / name).stat()
-            self.assertEqual(
-                (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid),
-                (mode, int(users[user][2]), int(groups[group][2])), name)
-        # Nothing is enabled unasked.
-        self.assertEqual(list(self.root.glob("etc/systemd/**/*.service")), [])
-
-        # An administrator has changed a file and a folder; there are data.
-        configuration = self.root / "etc/waybill/receiver.yaml"
-        changed = configuration.read_text().replace("#listen: 127.0.0.1", "listen: 0.0.0.0")
-        configuration.write_text(changed)
-        data = self.root / "var/lib/waybill"
-        data.chmod(0o2750)
-        self.site.data = data
-        receiver = self.site.receiver("--stop-seconds", "60")
-        maker = EventMaker(5)
-        lines = maker.lines(100)
-        maker.segment(self.site.spool, lines)
-        self.site.once()
-        self.assertEqual(receiver.stop(), 0)
-
-        def another(root):
-            with open(root / "etc/waybill/receiver.yaml", "a", encoding="utf-8") as file:
-                file.write("# Another version.\n")
-        self.dpkg("--install", repacked("99.0-1", another))
-        self.assertEqual(configuration.read_text(), changed)
-        self.assertTrue(configuration.with_suffix(".yaml.dpkg-dist").exists())
-        self.assertEqual(stat.S_IMODE(data.stat().st_mode), 0o2750)
-        self.assertEqual(sorted(archived(data)), sorted(lines))
-
-        self.dpkg("--remove", "waybill")
-        self.assertFalse((self.root / "usr/bin/waybill").exists())
-        self.assertEqual(configuration.read_text(), changed)
-        said = self.dpkg("--purge", "waybill")
-        self.assertFalse(configuration.exists())
-        self.assertRegex(said, r"waybill: /var/lib/waybill is kept \(\S+\); to delete what it holds: rm -r /var/lib/waybill\n")
-        self.assertEqual(sorted(archived(data)), sorted(lines))
-        # What is empty is removed.
-        for name in ("lib/waybill-agent", "log/waybill", "spool/waybill", "lib/waybill-live"):
-            self.assertFalse((self.root / "var" / name).exists(), name)
-        self.assertFalse((self.root / "etc/waybill").exists())
 
 
 @unittest.skipUnless(IS_ROOT, "only root can run programs as other users")
@@ -339,7 +261,7 @@ class ImageTests(SiteTest):
     def test_it_holds_what_a_container_needs_and_nothing_else(self):
         files = [path.relative_to(image()) for path in image().rglob("*") if not path.is_dir()]
         others = [str(path) for path in files if not re.match(
-            r"usr/bin/waybill(-deliver|-fleet|-ingest)?$|.*/ld-linux-.*|usr/share/zoneinfo/|etc/(passwd|group|ssl/certs/ca-certificates.crt)$", str(path))]
+            r"usr/bin/waybill(-net|-ingest)?$|.*/ld-linux-.*|usr/share/zoneinfo/|etc/(passwd|group|ssl/certs/ca-certificates.crt)$", str(path))]
         self.assertEqual([path for path in others if not re.search(r"lib\w*[.+-].*so|\.so(\.\d+)*$", path)], [])
         self.assertIn("usr/bin/waybill", map(str, files))
         self.assertEqual([path for path in map(str, files) if path.endswith(("/sh", "/bash"))], [])
@@ -450,7 +372,3 @@ class ManifestTests(unittest.TestCase):
 
     def containers(self, pod):
         return pod["containers"] + pod.get("initContainers", [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,4 @@
-"""The queries of Documentation/query.md against lines whose answers were counted by hand.
+"""The queries of Documentation/ask.md against lines whose answers were counted by hand.
 
 Two people share a device, steps are repeated or come in the wrong order, one person signs up a day later, another at the
 second attempt, a line came twice, and a device did nothing.
@@ -56,7 +56,7 @@ LINES = [
     screen("again", "2026-11-20T14:00:00.000Z", "SignUp"),
     tap("again", "2026-11-20T14:01:00.000Z"),
     account("again", "2026-11-20T14:02:00.000Z", "eve"),
-    # The same line twice; the time on the last screen; a notice of a device on which nobody did anything.
+    # The same line twice; the time on the last screen; a notice of a device on which no one did anything.
     *[{**screen("again", "2026-11-20T14:03:00.000Z", "Welcome", "SignUp", 35_000, "eve"), "id": "1"}] * 2,
     {"anon": "again", "ts": "2026-11-20T14:05:00.000Z", "kind": "event", "name": "screen_end", "screen": "Welcome",
      "user": "eve", "data": {"duration_ms": 120_000}},
@@ -84,7 +84,7 @@ class QueryTests(unittest.TestCase):
                 (folder / "part-00001.ndjson").write_text(text, encoding="utf-8")
             result = subprocess.run(
                 [ROOT / ".build/python/bin/duckdb", "-markdown"], cwd=root, capture_output=True, text=True,
-                input=page_files(ROOT / "Documentation/query.md")["product.sql"])
+                input=page_files(ROOT / "Documentation/ask.md")["product.sql"])
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in result.stdout.splitlines()]
         self.assertEqual([row for row in rows if not row[0].startswith("-")], ANSWERS)

@@ -115,7 +115,7 @@ class NginxTests(RealInputTest):
             return b"".join(iter(lambda: connected.recv(4096), b""))
 
     def rotate(self, number):
-        """As logrotate does: renames the log, into which the workers go on writing, then asks for a new one."""
+        """As logrotate does: renames the log, into which the workers continue writing, then asks for a new one."""
         self.log.rename(f"{self.log}.{number}")
         self.nginx.send_signal(signal.SIGUSR1)
         until(self.log.exists, 10, "nginx opened a new log")
@@ -169,7 +169,7 @@ class NginxTests(RealInputTest):
         self.assert_stored(receiver, agent, self.write_logs())
 
     def test_an_agent_that_is_killed_between_rotations_repeats_nothing(self):
-        """SIGKILL before every second rotation, and a start after it: each log goes on under its new name."""
+        """SIGKILL before every second rotation, and a start after it: each log continues under its new name."""
         def restart(number):
             if number % 2 == 0:
                 agents[-1].kill()
@@ -227,7 +227,3 @@ class ProgramTests(RealInputTest):
         line_count, refused = self.ship("--time-member", "time", "--name-member", "event")
         self.assertEqual(refused, {})
         self.assertGreater(line_count, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

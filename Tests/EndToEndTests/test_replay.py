@@ -2,7 +2,6 @@
 
 import collections
 import csv
-import datetime
 import io
 import json
 import subprocess
@@ -11,7 +10,7 @@ import time
 import unittest
 
 from harness import VECTORS, SiteTest, binary, run
-from ledger import EventMaker, Ledger, exported_ids, parts, stored, utc_now
+from ledger import LedgerTest, exported_ids, parts
 
 PROVIDERS = ("ga4", "mixpanel", "csv")
 GOLDEN = VECTORS / "providers"
@@ -40,11 +39,7 @@ def days(data, provider, base="exports"):
     return sorted({name.rsplit("/", 1)[0] for name in parts(data, provider, base)})
 
 
-class ReplayTest(SiteTest):
-    def setUp(self):
-        super().setUp()
-        self.maker, self.ledger = EventMaker(23), Ledger()
-
+class ReplayTest(LedgerTest):
     def replay(self, provider, *arguments, expected=0):
         result = run("replay", "--data", self.site.data, "--provider", provider, *arguments)
         self.assertEqual(result.returncode, expected, result.stderr.decode()[-1500:])
@@ -95,37 +90,6 @@ class ReplayTests(ReplayTest):
             manifests = list((output / "exports" / provider).rglob("*.manifest.json"))
             self.assertEqual(sum(json.loads(m.read_text())["events"] for m in manifests), report["exported"])
 
-    def test_a_replay_after_kills_holds_the_records_of_the_live_export(self):
-        """Kills of the receiver in mid-drain change nothing in what a replay makes."""
-        receiver = self.site.receiver(exports=",".join(PROVIDERS))
-        agent = self.site.agent()
-        for _ in range(5):
-            self.maker.spool(self.site.spool, self.ledger, 3_000_000)
-            receiver.kill()
-            receiver = self.site.receiver(exports=",".join(PROVIDERS))
-        self.assertEqual(agent.stop(), 0)
-        self.site.once()
-        self.assertEqual(receiver.stop(), 0)
-        comparison = self.ledger.compare(stored(self.site.data))
-        self.assertTrue(comparison.is_clean, str(comparison))
-        for provider in PROVIDERS:
-            output = self.site.root / f"again-{provider}"
-            self.replay(provider, "--output", output)
-            self.assert_same_records(provider, output)
-
-    def test_two_replays_are_equal_byte_for_byte(self):
-        """The same archive gives the same files, manifests included."""
-        self.fill()
-        for provider in PROVIDERS:
-            made = []
-            for turn in (1, 2):
-                output = self.site.root / f"{provider}-{turn}"
-                self.replay(provider, "--output", output)
-                top = output / "exports"
-                made.append({str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()})
-            self.assertTrue(made[0])
-            self.assertEqual(made[0], made[1])
-
     def test_an_output_directory_may_be_made_while_the_receiver_runs(self):
         """With --output the receiver keeps running, and what it exports is not touched."""
         receiver = self.site.receiver(exports="csv")
@@ -157,20 +121,6 @@ class ReplayTests(ReplayTest):
             wanted = [name for name in days(self.site.data, "csv")
                       if chosen(name.split("/")[0][4:], name.split("/")[1][5:])]
             self.assertEqual(days(output, "csv"), wanted, arguments)
-
-    def test_the_zone_decides_the_day(self):
-        """In Seoul an event of 16:00 UTC belongs to the next day, in the file and in its record's folder."""
-        receiver = self.site.receiver(exports="csv")
-        today = utc_now().date() - datetime.timedelta(days=1)
-        lines = [self.maker.event(self.maker.writer(), 1, ts=f"{today}T{hour:02d}:00:00.000Z", env="prod") for hour in (14, 15, 16)]
-        self.maker.segment(self.site.spool, lines)
-        self.site.once()
-        self.assertEqual(receiver.stop(), 0)
-        output = self.site.root / "seoul"
-        self.replay("csv", "--output", output, "--zone", "Asia/Seoul")
-        tomorrow = today + datetime.timedelta(days=1)
-        self.assertEqual(days(self.site.data, "csv"), [f"env=prod/date={today}"])
-        self.assertEqual(days(output, "csv"), [f"env=prod/date={today}", f"env=prod/date={tomorrow}"])
 
     def test_what_cannot_be_replayed_says_why(self):
         """Usage is 64, a folder without archive 65, a data directory in use 75 with its process."""
@@ -242,19 +192,6 @@ class InPlaceTests(ReplayTest):
 
 class TransformTests(unittest.TestCase):
     """`transform`: the same code as a filter."""
-
-    def test_the_golden_events_give_the_golden_files(self):
-        """Every provider's golden file comes out byte for byte."""
-        source = (GOLDEN / "golden-events.ndjson").read_bytes()
-        for provider, arguments, file in (
-                ("ga4", [], "ga4.ndjson"), ("mixpanel", [], "mixpanel.ndjson"),
-                ("csv", ["--zone", "Asia/Seoul"], "csv.csv")):
-            for as_of in ([], ["--as-of", "2025-03-01T10:00:00.000Z"]):
-                result = run("transform", "--provider", provider, *arguments, *as_of, stdin=source)
-                self.assertEqual([result.returncode, result.stdout], [0, (GOLDEN / file).read_bytes()], provider)
-        guard = run("transform", "--provider", "csv", "--zone", "Asia/Seoul",
-                    stdin=(GOLDEN / "guard-event.ndjson").read_bytes())
-        self.assertEqual(guard.stdout, (GOLDEN / "guard.csv").read_bytes())
 
     def test_bad_lines_end_with_65_and_are_counted(self):
         """The good lines are mapped, the first bad one is named by line and reason, the exit code is 65."""
@@ -356,22 +293,3 @@ class CheckTests(SiteTest):
             self.assertEqual(code, 78, text)
             self.assertIn(f"line {line}: ", text)
             self.assertIn(key, text)
-
-    def test_several_problems_are_said_at_once(self):
-        """One pass names them all."""
-        code, text = self.check(self.GOOD.replace("provider: csv", "provider: fax").replace("  state:", "  stat:"))
-        self.assertEqual(code, 78)
-        self.assertEqual(len([line for line in text.splitlines() if "line " in line]), 3, text)
-
-    def test_what_is_no_configuration(self):
-        """Broken YAML, nothing, a text, a missing file: 78 and no crash."""
-        for text in ("receiver: [", "", "hello", "a: b: c", "- 1\n- 2\n", "receiver:\n\tdata: x\n", "receiver: {data: &a [*a]}", "\0"):
-            code, said = self.check(text)
-            self.assertEqual(code, 78, [text, said])
-            self.assertTrue(said.strip())
-        self.assertEqual(run("check", "/nowhere.yaml").returncode, 78)
-        self.assertEqual(run("check").returncode, 64)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,16 +2,10 @@
 
 import collections
 import json
-import random
-import subprocess
-import time
-import unittest
 
-from harness import binary, run
+from harness import run
 from ledger import archived, exported_ids, quarantined
-from scale import SEED
 from test_replay import ReplayTest
-
 
 
 class RequeueTest(ReplayTest):
@@ -53,34 +47,6 @@ class QuarantineTests(RequeueTest):
         self.assertEqual(report["lines"], 3)
         self.assertEqual(self.published()[b"not json\n"], 2)
         self.assertEqual(run("inspect", "--verify", self.site.data).returncode, 0)
-
-    def test_killed_at_any_moment_each_line_is_published_once(self):
-        """SIGKILL at random moments, while an agent may take and delete what was published."""
-        chance = random.Random(SEED)
-        receiver = self.site.receiver()
-        taken, made, kills = collections.Counter(), collections.Counter(), 0
-        for turn in range(12):
-            lines = [b'{"name":"%d of %d","padding":"%s"}\n' % (number, turn, b"x" * 200) for number in range(4000)]
-            made.update(lines)
-            self.ship(lines)
-            time.sleep(0.3)
-            child = subprocess.Popen(
-                [binary(), "requeue", "--data", self.site.data, "--output", self.site.root / "again", "--quarantine"],
-                stdout=subprocess.DEVNULL)
-            time.sleep(chance.uniform(0, 0.03))
-            kills += child.poll() is None
-            child.kill()
-            child.wait()
-            if chance.random() < 0.5:
-                taken.update(self.published())
-                for path in (self.site.root / "again").glob("requeue-*.ndjson"):
-                    path.unlink()
-        self.assertEqual(receiver.stop(), 0)
-        self.requeue("--quarantine")
-        taken.update(self.published())
-        self.assertEqual(sum((taken - made).values()), 0, f"seed {SEED}: twice")
-        self.assertEqual(sum((made - taken).values()), 0, f"seed {SEED}: lost")
-        self.assertGreater(kills, 0)
 
     def test_usage(self):
         """What to requeue must be said; a folder that is no data directory is 65."""
@@ -139,7 +105,3 @@ class DeadLetterTests(RequeueTest):
             [line.get("x_id") for line in lines],
             [None, "order-17", 17, None, "00000000-0000-0000-0000-000000000000"])
         self.assertEqual(lines[3]["id"], own)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,26 +8,26 @@ import json
 import re
 import shutil
 import subprocess
-import unittest
 
 import buckets
-from harness import REPOSITORY, SiteTest, binary, free_port, run, until
-from ledger import EventMaker, Ledger, exported_ids, parts, stored
+from harness import REPOSITORY, binary, free_port, run, succeed, until
+from ledger import LedgerTest, exported_ids, parts, stored
 from providers import SECRETS, FalseProvider
-from scale import SEED
+from scale import SEED, at_night
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET}
 LISTENS = "the journal goes to the bucket"
 
 
-class RestoreTest(SiteTest):
+class RestoreTest(LedgerTest):
     """One receiver, `collector-1`, with a bucket, and one agent with a spool and logs of other programs."""
+
+    LINES = SEED
 
     region = "us-east-1"
 
     def setUp(self):
         super().setUp()
-        self.maker, self.ledger = EventMaker(SEED), Ledger()
         self.port, self.data = free_port(), self.site.root / "data"
         self.folder = self.site.root / "applogs"
         self.folder.mkdir()
@@ -96,13 +96,11 @@ class RestoreTest(SiteTest):
         until(lambda: not list(self.site.spool.glob("*.ndjson")), 60, "the bucket has every segment")
 
     def assert_whole(self, exports=("csv", "mixpanel")):
-        comparison = self.ledger.compare(stored(self.data))
-        self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
+        self.assert_each_once(self.data)
         for provider in exports:
             counts = exported_ids(self.data, provider)
             self.assertEqual([name for name, count in counts.items() if name != b"-" and count > 1], [], provider)
-        verified = run("inspect", "--verify", self.data, timeout=300)
-        self.assertEqual(verified.returncode, 0, (verified.stdout + verified.stderr)[-3000:])
+        self.assert_verified(self.data)
 
     def rows(self):
         """The number of rows of the CSV export; each line that is an event has one."""
@@ -139,42 +137,6 @@ class LossTests(RestoreTest):
         ids = exported_ids(self.data, "mixpanel")
         self.assertEqual(sum(ids.values()), self.ledger.line_count)
 
-    def test_a_directory_that_was_put_back_from_a_copy_and_then_lost(self):
-        """Its chain continues the former one, whose tail is named; what logs still have is shipped again."""
-        receiver, agent = self.receiver(), self.agent()
-        self.write()
-        self.until_stored()
-        self.until_uploaded()
-        self.assertEqual(receiver.stop(120), 0)
-        shutil.copytree(self.data, self.site.root / "copy")
-        receiver = self.receiver()
-        self.write_log()
-        self.until_stored()
-        self.assertEqual(receiver.stop(120), 0)
-        self.lose()
-        shutil.copytree(self.site.root / "copy", self.data)
-        receiver = self.receiver()
-        self.write_log()
-        self.until_stored()
-        self.assertEqual(receiver.stop(120), 0)
-        self.lose()
-        report, said = self.restore()
-        self.assertEqual(len(report["chains"]), 2, report)
-        self.assertEqual(len(report["others"]), 1, report)
-        former, tail = report["chains"][0]["chain"], report["others"][0]
-        self.assertEqual((tail["chain"], tail["position"]), (former, report["chains"][1]["start"]))
-        self.assertEqual(tail["lines"], 60)
-        self.assertIn("waybill merge", said)
-        receiver = self.receiver()
-        self.write()
-        self.until_stored()
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(120), 0)
-        self.assert_whole()
-        # The other history, by its name.
-        report, _ = self.restore("--data", self.site.root / "former", "--chain", former)
-        self.assertEqual([link["chain"] for link in report["chains"]], [former])
-
     def test_an_export_that_was_sent_is_not_sent_again(self):
         self.configure("{provider: ga4, close_after: 1s}")
         server = FalseProvider("ga4", poison=False)
@@ -208,7 +170,7 @@ class LossTests(RestoreTest):
         until_closed(40)
         taken = sum(server.taken.values())
         self.assertGreater(taken, 0)
-        # Nothing is sent before somebody says what was.
+        # Nothing is sent before someone says what was.
         summary = deliver(expected=65)
         self.assertGreater(summary["doubtful_days"], 0)
         self.assertEqual(sum(server.taken.values()), taken)
@@ -281,6 +243,7 @@ class BucketTests(RestoreTest):
         self.store.fault = None
         return process.child.returncode
 
+    @at_night
     def test_a_restore_that_is_killed_again_and_again_is_continued(self):
         self.live()
         count = len(self.pieces())
@@ -300,73 +263,6 @@ class BucketTests(RestoreTest):
         self.assertIn(b"is not empty", again.stderr)
         self.finish()
 
-    def test_a_journal_whose_beginning_is_gone(self):
-        self.live()
-        for key in self.pieces()[:2]:
-            del self.store.objects[key]
-        first = int(self.pieces()[0][-24:-4])
-        result = self.fleet("restore")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        text = result.stdout.decode()
-        self.assertRegex(text, r"archive   only what was received since 20")
-        self.assertIn(f"before position {first} is not in the bucket", text)
-        # Logs that the agent still has come again from where the journal has them; the lines of deleted segments do not.
-        receiver, agent = self.receiver(), self.agent()
-        self.write(20)
-        until(lambda: self.comparison().twice == 0 and not list(self.site.spool.glob("*.ndjson")), 60, "the new lines are there")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(120), 0)
-        comparison = self.comparison()
-        self.assertEqual((comparison.twice, comparison.alien), (0, 0), comparison)
-        self.assertGreater(comparison.lost, 0)
-        verified = run("inspect", "--verify", self.data, timeout=300)
-        self.assertEqual(verified.returncode, 0, (verified.stdout + verified.stderr)[-3000:])
-
-    def comparison(self):
-        return self.ledger.compare(stored(self.data))
-
-    def test_a_damaged_and_a_missing_piece_are_named(self):
-        self.live(6)
-        keys = self.pieces()
-        damaged, missing = keys[2], keys[4]
-        content, modified = self.store.objects[damaged]
-        middle = len(content) * 2 // 3
-        self.store.objects[damaged] = (content[:middle] + b"\0" * 8 + content[middle + 8:], modified)
-        del self.store.objects[missing]
-        report, said = self.restore(expected=65)
-        kinds = {(trouble["kind"], trouble["position"]) for trouble in report["troubles"]}
-        self.assertIn(("missing", int(missing[-24:-4])), kinds)
-        self.assertTrue(any(kind == "damaged" for kind, _ in kinds), kinds)
-        self.assertIn(keys[0].split("/")[2], said)
-        receiver, agent = self.receiver(), self.agent()
-        self.write(20)
-        until(lambda: not list(self.site.spool.glob("*.ndjson")), 60, "the new lines are there")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(120), 0)
-        comparison = self.comparison()
-        self.assertEqual((comparison.twice, comparison.alien), (0, 0), comparison)
-
-    def test_what_cannot_be_restored_is_said(self):
-        nothing = self.fleet("restore")
-        self.assertEqual(nothing.returncode, 66)
-        self.assertIn(b"no journal of a receiver collector-1", nothing.stderr)
-        self.store.objects["w/archive/env=prod/bundle=x/date=2026-11-20/_SUCCESS"] = (b"", self.store.now())
-        sealed = self.fleet("restore")
-        self.assertEqual(sealed.returncode, 66)
-        self.assertIn(b"waybill merge", sealed.stderr)
-        self.live(1)
-        other = self.fleet("restore", "--receiver", "b")
-        self.assertEqual(other.returncode, 66)
-        self.assertIn(b"it has those of: collector-1", other.stderr)
-        wrong = self.fleet("restore", "--chain", "collector-1~0000000000000000")
-        self.assertEqual(wrong.returncode, 65)
-        self.assertIn(self.pieces()[0].split("/")[2].encode(), wrong.stderr)
-        self.data.mkdir(exist_ok=True)
-        (self.data / "notes").write_text("mine")
-        full = self.fleet("restore")
-        self.assertEqual(full.returncode, 74)
-        self.assertEqual([path.name for path in self.data.iterdir()], ["notes"])
-
     def test_the_steps_of_the_page(self):
         """What Documentation/fleet.md says of one machine with a bucket: its configuration, and the commands of a restore."""
         page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
@@ -375,8 +271,7 @@ class BucketTests(RestoreTest):
         yaml = re.search(r"```yaml\n(.*?)```", section, re.DOTALL).group(1)
         example = self.site.root / "page.yaml"
         example.write_text(yaml)
-        checked = run("check", example)
-        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        succeed("check", example)
         self.live(1)
         commands = [
             line.strip() for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL) for line in block.splitlines()
@@ -390,12 +285,7 @@ class BucketTests(RestoreTest):
             words = [chain if re.fullmatch(r"collector-1~[0-9a-f]{16}", word) else word for word in words]
             if number:
                 words += ["--endpoint", self.url, "--region", self.region]
-            result = run(*words, env=ENVIRONMENT)
-            self.assertEqual(result.returncode, 0, f"{line}: {result.stderr}")
+            succeed(*words, env=ENVIRONMENT)
             if number + 1 < len(commands):
                 self.lose()
         self.finish()
-
-
-if __name__ == "__main__":
-    unittest.main()

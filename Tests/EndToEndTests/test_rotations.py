@@ -7,7 +7,6 @@ byte on, and how many of the lost bytes it had seen.
 """
 
 import collections
-import gzip
 import json
 import os
 import random
@@ -16,7 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 from harness import until
 from ledger import stored
@@ -56,14 +54,6 @@ class RotationTest(AgentTest):
         entries = [json.loads(line) for line in agent.log().splitlines() if "agent stopped" in line]
         return entries[-1]["summary"]
 
-    def registry(self):
-        path = self.site.state / "registry.state"
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def until_seen(self, byte_count):
-        """Waits until the registry holds a file of so many bytes: so much of it the agent has seen."""
-        until(lambda: f" size={byte_count} " in self.registry(), 20, f"a file of {byte_count} bytes is in the registry")
-
 
 class RenameTests(RotationTest):
     """Rotation by rename."""
@@ -97,57 +87,6 @@ class RenameTests(RotationTest):
         self.site.once("--state", self.site.root / "other-state", *self.globbing("live.json"))
         self.folder = folder
         self.assert_stored(receiver)
-
-    def test_twenty_rotations_while_the_receiver_is_blocked(self):
-        """With a receiver that hangs, and the pattern on the live name alone, nothing of twenty files is lost (T20)."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        agent.until_logged("connected")
-        receiver.child.send_signal(signal.SIGSTOP)
-        for _ in range(self.ROTATIONS):
-            self.write("web.json", 300)
-            # A file that lives for less than a look under the only name the agent knows has never been there.
-            until(lambda: str(self.folder / "web.json") in agent.open_files(), 20, "the agent has seen the file")
-            self.rotate()
-            self.write("web.json.1", 10)
-        receiver.child.send_signal(signal.SIGCONT)
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(self.summary(agent)["lost_bytes"], 0)
-        self.assert_stored(receiver)
-
-    def test_a_file_that_was_rotated_compressed_and_deleted_while_the_agent_was_stopped(self):
-        """What nobody can read any more is named with the byte from which on it is missing (T20)."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        self.write("web.json", 20)
-        self.until_archived(20)
-        self.until_seen(shipped := self.ledger.byte_count)
-        receiver.child.send_signal(signal.SIGSTOP)
-        seen = self.maker.foreign(10)
-        self.append("web.json", seen)
-        self.until_seen(shipped + sum(map(len, seen)))
-        agent.kill()
-        receiver.kill()
-        self.append("web.json", self.maker.foreign(10))
-        with gzip.open(self.folder / "web.json.1.gz", "wb") as file:
-            file.write((self.folder / "web.json").read_bytes())
-        os.unlink(self.folder / "web.json")
-        # What was on its way when the receiver was killed may have arrived or not.
-        receiver = self.site.receiver()
-        before = self.ledger.byte_count
-        self.write("web.json", 10)
-        agent = self.site.agent(*self.globbing("web.json"))
-        agent.until_logged("a file is gone")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
-        # Only now: a receiver that starts makes its archive again from its last checkpoint on.
-        received = sum(map(len, stored(self.site.data))) - (self.ledger.byte_count - before)
-        loss, = self.losses(agent)
-        self.assertEqual([loss["offset"], loss["lost_bytes"]],
-                         [received, shipped + sum(map(len, seen)) - received])
-        self.assertEqual(self.summary(agent)["lost_bytes"], loss["lost_bytes"])
-        self.ledger.add(seen)
-        self.assertEqual(self.ledger.compare(stored(self.site.data)).twice, 0)
 
 
 class OutlastTests(RotationTest):
@@ -259,94 +198,6 @@ class CutTests(RotationTest):
             value = (value ^ byte) * 0x100000001B3 % (1 << 64)
         return f"{value:016x}"
 
-    def test_lost_bytes_that_were_seen_are_counted_exactly(self):
-        """Bytes that waited for the receiver when the file was cut are counted, from the first that is missing on (T21)."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        self.write("web.json", 30)
-        self.until_archived(30)
-        self.until_seen(shipped := self.ledger.byte_count)
-        self.assertEqual(receiver.stop(), 0)
-        lost = self.maker.foreign(25)
-        self.append("web.json", lost)
-        waiting = sum(map(len, lost))
-        self.until_seen(shipped + waiting)
-        os.truncate(self.folder / "web.json", 0)
-        self.write("web.json", 5)
-        receiver = self.site.receiver()
-        agent.until_logged("a file was cut", 60)
-        self.until_archived(35, 60)
-        self.assertEqual(agent.stop(), 0)
-        loss, = self.losses(agent)
-        self.assertEqual([loss["level"], loss["offset"], loss["lost_bytes"]], ["error", shipped, waiting])
-        self.assertEqual(self.summary(agent)["lost_bytes"], waiting)
-        self.assert_stored(receiver)
-
-    def test_a_cut_while_the_agent_is_stopped_is_named_too(self):
-        """A killed agent that comes back to a file that was cut says what is missing; the rest arrives once (T21)."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        self.write("web.json", 30)
-        self.until_archived(30)
-        self.until_seen(shipped := self.ledger.byte_count)
-        self.assertEqual(receiver.stop(), 0)
-        lost = self.maker.foreign(25)
-        self.append("web.json", lost)
-        waiting = sum(map(len, lost))
-        self.until_seen(shipped + waiting)
-        agent.kill()
-        self.append("web.json", self.maker.foreign(5))
-        os.truncate(self.folder / "web.json", 0)
-        self.write("web.json", 300)
-        receiver = self.site.receiver()
-        summary = self.site.once(*self.globbing("web.json"))
-        self.assertEqual([summary["lines"], summary["lost_bytes"]], [300, waiting])
-        self.assert_stored(receiver)
-
-    def test_holes_before_the_next_line_are_left_out(self):
-        """Copytruncate under a program without `O_APPEND`: every line arrives once, none is quarantined, none is lost."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        path = self.folder / "web.json"
-        writer = os.open(path, os.O_CREAT | os.O_WRONLY)
-        self.addCleanup(os.close, writer)
-
-        def write(count):
-            lines = self.maker.foreign(count)
-            self.ledger.add(lines)
-            for line in lines:
-                os.write(writer, line)
-
-        write(1000)
-        self.until_archived(1000)
-        for turn, start in enumerate((None, 2_000_000, 500_000_000)):
-            if start:
-                os.lseek(writer, start, os.SEEK_SET)
-            os.truncate(path, 0)
-            write(500)
-            self.until_archived(1500 + 500 * turn, 60)
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(sum(loss["lost_bytes"] for loss in self.losses(agent)), 0)
-        self.assertEqual([self.summary(agent)[name] for name in ("lost_bytes", "skipped_bytes")], [0, 0])
-        self.assertEqual(list(self.site.state.glob("quarantine/*")), [])
-        for word in "WB2227", "O_APPEND":
-            self.assertIn(word, agent.log())
-        self.assertLess(sum(each.stat().st_size for each in self.site.state.rglob("*") if each.is_file()), 16 << 20)
-        self.assert_stored(receiver)
-
-    def test_a_run_that_ends_by_itself_waits_for_a_hole(self):
-        receiver = self.site.receiver()
-        lines = self.maker.foreign(5)
-        self.ledger.add(lines)
-        with open(self.folder / "web.json", "wb") as file:
-            file.seek(70_000)
-            file.write(b"".join(lines))
-        begin = time.monotonic()
-        summary = self.site.once(*self.globbing("web.json"))
-        self.assertGreaterEqual(time.monotonic() - begin, 5)
-        self.assertEqual([summary["lines"], summary["lost_bytes"], summary["skipped_bytes"]], [5, 0, 0])
-        self.assert_stored(receiver)
-
     def test_lines_of_one_length_behind_the_same_first_line(self):
         """A file that is cut and grows beyond what was read, alike in all but the text, is read from its start (T21)."""
         receiver = self.site.receiver()
@@ -359,7 +210,3 @@ class CutTests(RotationTest):
                 file.write(b"".join(lines))
             self.site.once(*self.globbing("web.json"))
         self.assert_stored(receiver)
-
-
-if __name__ == "__main__":
-    unittest.main()

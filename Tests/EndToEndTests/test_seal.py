@@ -9,10 +9,10 @@ import random
 import shutil
 import subprocess
 import time
-import unittest
 
-from harness import SiteTest, binary, run
-from ledger import EventMaker, Ledger, exported_ids, parts, stored, timestamp, utc_now, whole
+from harness import binary, run, succeed
+from ledger import LedgerTest, exported_ids, parts, timestamp, utc_now
+from scale import at_night
 
 EXPORTS = "mixpanel,csv"
 
@@ -21,11 +21,7 @@ def manifests(top):
     return {path.parent: json.loads(path.read_text()) for path in sorted(top.rglob("manifest.json"))}
 
 
-class SealTest(SiteTest):
-    def setUp(self):
-        super().setUp()
-        self.maker, self.ledger = EventMaker(71), Ledger()
-
+class SealTest(LedgerTest):
     def ship(self, byte_count=400_000, **changes):
         """Brings lines of three days to a receiver, which is stopped then."""
         receiver = self.site.receiver(exports=EXPORTS)
@@ -38,15 +34,13 @@ class SealTest(SiteTest):
         self.assertEqual(receiver.stop(), 0, receiver.log())
 
     def seal(self, *arguments, data=None):
-        result = run("seal", "--data", data or self.site.data, *arguments)
-        self.assertEqual(result.returncode, 0, result.stderr.decode()[-1500:])
+        result = succeed("seal", "--data", data or self.site.data, *arguments)
         return [json.loads(line) for line in result.stdout.splitlines()]
 
     def assert_whole(self, data=None):
         data = data or self.site.data
-        self.assertTrue((comparison := self.ledger.compare(stored(data))).is_clean, str(comparison))
-        result = run("inspect", "--verify", data)
-        self.assertEqual(result.returncode, 0, result.stdout.decode()[-2000:] + result.stderr.decode()[-500:])
+        self.assert_each_once(data)
+        self.assert_verified(data)
 
     def assert_sealed(self, data):
         """Every manifest says what its folder holds; nothing of the archive is plain."""
@@ -87,14 +81,6 @@ class SealTest(SiteTest):
             {str(pathlib.PurePath(name).parent) for name in plain})
         self.assertEqual(self.seal("--all"), [])
 
-    def test_a_day_that_goes_on_is_not_sealed(self):
-        self.ship(ts=timestamp(utc_now()))
-        self.assertEqual(self.seal(), [])
-        # What came for a day that is long over waits for the next cut-off as well.
-        self.ship(ts=timestamp(utc_now() - datetime.timedelta(days=9)))
-        self.assertEqual(self.seal(), [])
-        self.assert_whole()
-
     def test_late_lines_make_late_parts_and_new_revisions(self):
         day = utc_now() - datetime.timedelta(days=2)
         self.ship(ts=timestamp(day))
@@ -109,50 +95,16 @@ class SealTest(SiteTest):
         names = {file["name"] for manifest in manifests(self.site.data / "archive").values() for file in manifest["files"]}
         self.assertEqual(names, {"part-00001.ndjson.gz"} | {f"late-{number:05}.ndjson.gz" for number in (1, 2, 3)})
 
-    def test_exports_are_sealed_with_late_parts_in_parts_of_their_own(self):
-        day = utc_now() - datetime.timedelta(days=2)
-        self.ship(ts=timestamp(day))
-        self.seal("--all")
-        self.ship(ts=timestamp(day + datetime.timedelta(seconds=5)))
-        self.seal("--all")
-        self.assert_whole()
-        for provider in EXPORTS.split(","):
-            found = manifests(self.site.data / "exports" / provider)
-            self.assertTrue(found)
-            for folder, manifest in found.items():
-                self.assertEqual((folder / "_SUCCESS").read_bytes(), b"")
-                self.assertEqual(manifest["revision"], 2)
-                self.assertEqual([part["late"] for part in manifest["parts"]], [False, True])
-                self.assertEqual(manifest["records"], sum(part["records"] for part in manifest["parts"]))
-                for part in manifest["parts"]:
-                    content = whole(folder / part["name"])
-                    self.assertEqual(part["sha256"], hashlib.sha256(content).hexdigest())
-                    own = json.loads((folder / f"{part['name'].split('.')[0]}.manifest.json").read_text())
-                    self.assertEqual(own.get("late", False), part["late"])
-
     def test_a_replay_of_sealed_days_gives_what_the_live_export_has(self):
         self.ship()
         self.seal("--all")
         self.ship()
         other = self.site.root / "again"
-        result = run("replay", "--data", self.site.data, "--provider", "mixpanel", "--output", other)
-        self.assertEqual(result.returncode, 0, result.stderr.decode()[-1500:])
+        succeed("replay", "--data", self.site.data, "--provider", "mixpanel", "--output", other)
         self.assertEqual(exported_ids(self.site.data, "mixpanel"), exported_ids(other, "mixpanel"))
         self.assertTrue(parts(other, "mixpanel"))
 
-    def test_damage_in_a_sealed_day_is_named(self):
-        self.ship()
-        self.seal("--all")
-        path = sorted((self.site.data / "archive").rglob("*.gz"))[0]
-        content = path.read_bytes()
-        for damaged in (content[:-9], content[:40] + b"\xff" + content[41:], b"", content + b"x"):
-            path.write_bytes(damaged)
-            result = run("inspect", "--verify", self.site.data)
-            self.assertNotEqual(result.returncode, 0)
-            self.assertIn(str(path.relative_to(self.site.data)), result.stdout.decode() + result.stderr.decode())
-        path.write_bytes(content)
-        self.assert_whole()
-
+    @at_night
     def test_a_kill_in_the_middle_of_sealing_costs_and_repeats_nothing(self):
         self.ship(3_000_000)
         rng, unfinished = random.Random(5), 0
@@ -189,7 +141,3 @@ class SealTest(SiteTest):
             result = run("check", path)
             self.assertEqual(result.returncode, 78, wrong)
             self.assertIn("receiver.archive.cut_off", result.stderr.decode())
-
-
-if __name__ == "__main__":
-    unittest.main()

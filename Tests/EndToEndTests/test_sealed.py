@@ -3,13 +3,12 @@
 import collections
 import hashlib
 import json
-import os
 import random
 import stat
 import subprocess
 
-from harness import SiteTest, binary, patience, run, until
-from ledger import EventMaker, Ledger
+from harness import binary, patience, run, succeed, until
+from ledger import LedgerTest
 from scale import SEED, amount
 
 KILLS = amount("WAYBILL_KILLS", 12, 60)
@@ -19,10 +18,9 @@ def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-class SealedTest(SiteTest):
+class SealedTest(LedgerTest):
     def setUp(self):
         super().setUp()
-        self.maker, self.ledger = EventMaker(91), Ledger()
         self.cursor = self.site.root / "cursor"
 
     def ship(self, *more, byte_count=150_000):
@@ -30,13 +28,11 @@ class SealedTest(SiteTest):
         self.maker.spool(self.site.spool, self.ledger, byte_count)
         self.site.once()
         self.assertEqual(receiver.stop(), 0, receiver.log())
-        sealed = run("seal", "--data", self.site.data, "--all")
-        self.assertEqual(sealed.returncode, 0, sealed.stderr.decode()[-1500:])
+        sealed = succeed("seal", "--data", self.site.data, "--all")
         return lines(sealed.stdout)
 
     def sealed(self, *arguments, cursor=None):
-        result = run("sealed", "--data", self.site.data, "--cursor", cursor or self.cursor, *arguments)
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        result = succeed("sealed", "--data", self.site.data, "--cursor", cursor or self.cursor, *arguments)
         self.assertEqual(result.stderr, b"")
         return lines(result.stdout)
 
@@ -153,31 +149,6 @@ class KillTests(SealedTest):
         self.assertEqual(len(found), 601)
         self.assertEqual(set(found.values()), {1})
 
-    def test_a_pipe_has_each_line_once_or_marked(self):
-        self.make_days(600)
-        seen, marked = collections.Counter(), 0
-        chance = random.Random(SEED + 1)
-        for number in range(KILLS + 1):
-            process = self.start(subprocess.PIPE)
-            try:
-                output, _ = process.communicate(timeout=0.01 + 0.06 * chance.random() if number < KILLS else patience(60))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, _ = process.communicate()
-            for index, line in enumerate(output.splitlines()):
-                line = json.loads(line)
-                if line.pop("again", False):
-                    self.assertEqual(index, 0, "only the first line of a process is in doubt")
-                    marked += 1
-                else:
-                    seen[line["path"]] += 1
-            if process.returncode == 0:
-                break
-        self.assertEqual(process.returncode, 0)
-        self.assertEqual(max(seen.values()), 1, "no line comes twice without a mark")
-        self.assertLessEqual(marked, KILLS)
-        self.assertEqual(self.sealed(), [])
-
     def test_a_command_confirms_each_line(self):
         """A command that fails gets its line again; what it confirmed never comes again, except one in doubt after a kill."""
         self.make_days(25)
@@ -197,25 +168,3 @@ class KillTests(SealedTest):
             (again if line.get("again") else plain)[line["path"]] += 1
         self.assertEqual(len(set(plain) | set(again)), 25)
         self.assertEqual(max(plain.values()), 1)
-
-
-class SizeTests(SealedTest):
-    def test_days_that_did_not_change_are_not_read(self):
-        """A pass reads no manifest whose inode, size and time it knows; a follower's memory is bounded by the days."""
-        count = amount("WAYBILL_DAYS", 2000, 100_000)
-        self.make_days(count)
-        manifests = list((self.site.data / "archive").rglob("manifest.json"))
-        self.assertEqual(len(self.sealed()), len(manifests))
-        for manifest in manifests:
-            status = manifest.stat()
-            text = manifest.read_text()
-            # Another manifest of the same size: who reads it prints it.
-            manifest.write_text(text.replace("T04:00:00", "T05:00:00"))
-            os.utime(manifest, ns=(status.st_atime_ns, status.st_mtime_ns))
-        self.assertEqual(self.sealed(), [])
-        follower = self.site.start("sealed", "--data", self.site.data, "--cursor", self.cursor, "--follow", log="sealed.log")
-        self.make_day("archive/env=prod/bundle=later/date=2000-01-01", 1)
-        until(lambda: "bundle=later" in follower.log())
-        self.assertLess(follower.resident_mebibytes(), 40 + count / 1000)
-        self.assertEqual(follower.stop(), 0)
-        self.assertEqual(len(lines(follower.log())), 1)

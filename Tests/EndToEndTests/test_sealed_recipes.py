@@ -1,4 +1,4 @@
-"""The recipes of Documentation/recipes.md: what they load is what the archive has, also when a revision comes twice."""
+"""The recipes of Documentation/ask.md: what they load is what the archive has, also when a revision comes twice."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from ledger import archived
 from test_readme import ROOT, page_files
 from test_sealed import SealedTest
 
-PAGE = REPOSITORY / "Documentation" / "recipes.md"
+PAGE = REPOSITORY / "Documentation" / "ask.md"
 DUCKDB = ROOT / ".build" / "python" / "bin"
 POSTGRESQL = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 

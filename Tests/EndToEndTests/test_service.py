@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import time
-import unittest
 
 from harness import SiteTest, free_port, patience, until
 
@@ -149,7 +148,3 @@ class LiveTests(ServiceTest):
         live.terminate()
         manager.until("STOPPING=1")
         self.assertEqual(live.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -43,7 +43,3 @@ class SimulateTests(unittest.TestCase):
                                    text=True, check=True, timeout=600).stdout
                     for environment in (plain, plain, plain | {"SWIFT_DETERMINISTIC_HASHING": "1"})}
                 self.assertEqual(len(said), 1, said)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,4 +1,4 @@
-"""Tools/spark over a fleet's bucket in moto: a replay is the program's own, byte for byte, and an audit finds what is planted.
+"""Tools/spark over a fleet's bucket in moto: a replay is the program's own, byte for byte.
 
 Needs PySpark (500 MB) and Java, so it is the stage `spark` of Tools/nightly, which makes .build/spark.
 """
@@ -64,10 +64,10 @@ class Objects:
         return {key: self.get(key) for key in self.keys(folder)}
 
 
-def spark(verb, url, *arguments):
-    """Runs one verb; returns its exit code, its line of JSON, and what it said."""
+def spark(url, *arguments):
+    """Runs a replay; returns its exit code, its line of JSON, and what it said."""
     result = subprocess.run(
-        [PYTHON, TOOLS / "waybill_spark.py", verb, "--store", "s3://events/w", "--endpoint", url, *map(str, arguments)],
+        [PYTHON, TOOLS / "waybill_spark.py", "replay", "--store", "s3://events/w", "--endpoint", url, *map(str, arguments)],
         capture_output=True, text=True, timeout=patience(300), check=False,
         env={**os.environ, **ENVIRONMENT, "SPARK_LOCAL_IP": "127.0.0.1"})
     lines = result.stdout.splitlines()
@@ -91,15 +91,6 @@ class SparkTests(unittest.TestCase):
             agents[name] = cls.fleet.agent(name, to=("a", "b"))
         merger = cls.fleet.merger("m1")
         until(lambda: len(cls.fleet.merged("m1")) >= len(cls.fleet.written), 60, "every line is merged")
-        # The agents lose what they know, and send their files once more to one receiver: the same lines, a second time.
-        for name, agent in agents.items():
-            agent.kill()
-            cls.fleet.write(name, 100)
-        for name in ("a", "b"):
-            receivers[name].kill()
-        agents = {name: cls.resent(name) for name in agents}
-        until(lambda: len(cls.fleet.merged("m1")) >= len(cls.fleet.written), 60, "every line is merged")
-        receivers |= {name: cls.fleet.receiver(name) for name in ("a", "b")}
         for process in [*agents.values(), *receivers.values(), merger]:
             process.stop()
         cls.seal()
@@ -116,20 +107,14 @@ class SparkTests(unittest.TestCase):
             file.write("".join(line + "\n" for line in lines) + "not json\n\n{\"name\":\"no time\"}\n")
 
     @classmethod
-    def resent(cls, name):
-        state = cls.site.root / f"agent-{name}"
-        state.rename(cls.site.root / f"lost-{name}")
-        return cls.fleet.agent(name)
-
-    @classmethod
     def seal(cls):
         """Seals what the merger has; its next run puts that into the bucket."""
         sealed = run("seal", "--data", cls.site.root / "m1", "--all", timeout=120)
         assert sealed.returncode == 0, sealed.stderr
         assert cls.fleet.merger("m1", "--once").wait(120) == 0
 
-    def spark(self, verb, *arguments):
-        return spark(verb, self.fleet.server.url, *arguments)
+    def spark(self, *arguments):
+        return spark(self.fleet.server.url, *arguments)
 
     # Replay
 
@@ -144,7 +129,7 @@ class SparkTests(unittest.TestCase):
 
     def generation(self, name, provider, *arguments):
         return self.spark(
-            "replay", "--from", FIRST, "--to", LAST, "--provider", provider, "--out", f"s3://events/w/generations/{name}",
+            "--from", FIRST, "--to", LAST, "--provider", provider, "--out", f"s3://events/w/generations/{name}",
             "--program", binary(), *arguments)
 
     def present(self, name):
@@ -209,7 +194,7 @@ class SparkTests(unittest.TestCase):
 
     def test_a_range_that_is_not_sealed_is_refused(self):
         code, _, said = self.spark(
-            "replay", "--from", FIRST, "--to", "2099-01-01", "--provider", "csv", "--out", "s3://events/w/generations/early",
+            "--from", FIRST, "--to", "2099-01-01", "--provider", "csv", "--out", "s3://events/w/generations/early",
             "--program", binary())
         self.assertEqual(code, 1)
         self.assertIn("not sealed yet", said)
@@ -217,126 +202,22 @@ class SparkTests(unittest.TestCase):
     # The page
 
     def test_the_commands_of_the_page_print_what_it_says(self):
-        page = REPOSITORY / "Documentation" / "lake.md"
+        page = REPOSITORY / "Documentation" / "ask.md"
         texts = [text for _, text in blocks(page, "sh") if text.startswith("spark-submit")]
-        self.assertEqual(len(texts), 2)
+        self.assertEqual(len(texts), 1)
         for text in texts:
             command, _, expected = text.replace("\\\n", "").partition("\n# ")
             words = command.replace("s3://example-events/waybill", "s3://events/w").replace("./waybill", binary()).split()
-            self.assertEqual(words[:2], ["spark-submit", "Tools/spark/waybill_spark.py"])
+            self.assertEqual(words[:3], ["spark-submit", "Tools/spark/waybill_spark.py", "replay"])
             self.assertEqual(words[3:5], ["--store", "s3://events/w"])
-            code, line, said = self.spark(words[2], *words[5:])
+            code, line, said = self.spark(*words[5:])
             self.assertEqual(code, 0, said)
             self.assertTrue(pattern(expected).fullmatch(json.dumps(line) + "\n"), f"{line} is not {expected}")
 
-    # Audit
-
-    def audit(self, *arguments):
-        return self.spark("audit", "--from", FIRST, "--to", LAST, *arguments)
-
-    def test_an_audit_of_a_sound_bucket_finds_nothing(self):
-        code, line, said = self.audit("--contents")
-        self.assertEqual(code, 0, f"{line} {said}")
-        self.assertEqual(line["lines"], len(self.fleet.written))
-        self.assertEqual((line["missing"], line["twice"], line["foreign"], line["named"]), (0, 0, 0, []))
-        self.assertGreater(line["not_compared"]["quarantined"], 0)
-
-    def test_lines_came_through_several_receivers(self):
-        """What the audit of a sound bucket must not take for lines that are there twice."""
-        ranges = {}
-        for content in self.objects.all("journal/").values():
-            for batch in formats.PieceReader(content).batches():
-                ranges.setdefault(batch.stream, []).append((batch.offset, batch.offset + batch.raw))
-        repeated = [stream for stream, found in ranges.items()
-                    if any(one[1] > two[0] for one, two in zip(sorted(found), sorted(found)[1:]))]
-        self.assertEqual(len(repeated), 2, ranges)
-
-    def restored(self, *keys):
-        for key in keys:
-            self.addCleanup(self.objects.request, "PUT", key, self.objects.get(key))
-
-    def plant(self, change):
-        """Changes the lines and runs of a sealed file, with a manifest that agrees with them. `change` gets lines with the
-        stream and the offset of each, and returns those that the file is to have."""
-        keys = [f"{FOLDER}/{name}" for name in ("part-00001.ndjson.gz", "part-00001.sources", "manifest.json")]
-        self.restored(*keys)
-        part, sources, manifest = map(self.objects.get, keys)
-        raw, rows = gzip.decompress(part), []
-        opened = {formats.stream_name(json.loads(line.split(b" ", 2)[2])): line.split(b" ", 2)[2]
-                  for line in sources.splitlines() if line.startswith(b"OPEN")}
-        for each in formats.runs(sources):
-            rows += [(each.stream, *row) for row in formats.lines_in(
-                raw[each.start:each.start + each.length], each.offset, each.offset, each.offset + each.length)]
-        rows, text, start = change(rows), b"", 0
-        for stream, offset, line in rows:
-            text += b"OPEN 1 " + opened[stream] + b"\n" + f"FROM 1 {offset} 0 {start} {len(line)} 1\n".encode()
-            start += len(line)
-        raw = b"".join(line for _, _, line in rows)
-        part = gzip.compress(raw)
-        document = json.loads(manifest)
-        file = next(file for file in document["files"] if file["name"] == "part-00001.ndjson.gz")
-        file |= {"lines": len(rows), "bytes": len(raw), "gz_bytes": len(part), "sha256": hashlib.sha256(part).hexdigest(),
-                 "raw_sha256": hashlib.sha256(raw).hexdigest(), "sources_bytes": len(text),
-                 "sources_sha256": hashlib.sha256(text).hexdigest()}
-        for key, content in zip(keys, (part, text, formats.document_text(document))):
-            self.objects.request("PUT", key, content)
-
-    def assert_named(self, kind, row):
-        code, line, said = self.audit("--contents")
-        self.assertEqual(code, 1, said)
-        counts = {name: line[name] for name in ("missing", "twice", "foreign", "damaged")}
-        self.assertEqual(counts, {"missing": 0, "twice": 0, "foreign": 0, "damaged": 0, kind: 1}, line)
-        named, (stream, offset, _) = line["named"][0], row
-        self.assertEqual(
-            (named["kind"], f"{named.get('principal', '')} {named['stream']}", named["offset"], named["day"]),
-            (kind, stream, offset, "2026-11-18"))
-
-    def test_an_audit_names_a_missing_line(self):
-        taken = []
-
-        def change(rows):
-            taken.append(rows[len(rows) // 2])
-            return rows[:len(rows) // 2] + rows[len(rows) // 2 + 1:]
-        self.plant(change)
-        self.assert_named("missing", taken[0])
-
-    def test_an_audit_names_a_line_that_is_there_twice(self):
-        taken = []
-
-        def change(rows):
-            taken.append(rows[7])
-            return [*rows, rows[7]]
-        self.plant(change)
-        self.assert_named("twice", taken[0])
-
-    def test_an_audit_names_a_foreign_line(self):
-        taken = []
-
-        def change(rows):
-            stream, _, line = rows[0]
-            taken.append((stream, 1 << 40, line))
-            return [*rows, taken[0]]
-        self.plant(change)
-        self.assert_named("foreign", taken[0])
-
-    def test_an_audit_names_a_file_and_a_piece_that_were_changed(self):
-        part = f"{FOLDER}/part-00001.ndjson.gz"
-        piece = self.objects.keys("journal/")[1]
-        self.restored(part, piece)
-        content = bytearray(self.objects.get(part))
-        content[len(content) // 2] ^= 1
-        self.objects.request("PUT", part, bytes(content))
-        content = bytearray(self.objects.get(piece))
-        content[-1] ^= 1
-        self.objects.request("PUT", piece, bytes(content))
-        code, line, said = self.audit("--contents")
-        self.assertEqual(code, 1, said)
-        self.assertLessEqual({part, piece}, {row.get("object") for row in line["named"]})
-
     def test_a_replay_refuses_a_file_that_was_changed(self):
         part = f"{FOLDER}/part-00001.ndjson.gz"
-        self.restored(part)
         content = bytearray(self.objects.get(part))
+        self.addCleanup(self.objects.request, "PUT", part, bytes(content))
         content[len(content) // 2] ^= 1
         self.objects.request("PUT", part, bytes(content))
         code, _, said = self.generation("changed", "csv")
@@ -346,12 +227,9 @@ class SparkTests(unittest.TestCase):
 
     def test_there_is_nothing_without_credentials(self):
         result = subprocess.run(
-            [PYTHON, TOOLS / "waybill_spark.py", "audit", "--store", "s3://events/w", "--endpoint", self.fleet.server.url,
-             "--from", FIRST, "--to", LAST], capture_output=True, text=True, timeout=patience(60), check=False,
+            [PYTHON, TOOLS / "waybill_spark.py", "replay", "--store", "s3://events/w", "--endpoint", self.fleet.server.url,
+             "--from", FIRST, "--to", LAST, "--provider", "csv", "--out", "s3://events/w/generations/none",
+             "--program", binary()], capture_output=True, text=True, timeout=patience(60), check=False,
             env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")})
         self.assertEqual((result.returncode, result.stdout), (77, ""))
         self.assertIn("no credentials", result.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

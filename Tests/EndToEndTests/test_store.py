@@ -3,10 +3,9 @@
 import json
 import os
 import re
-import unittest
 
 from buckets import KEY, REGION, SECRET, Moto, SmallStore
-from harness import REPOSITORY, SiteTest, run
+from harness import REPOSITORY, SiteTest, run, succeed
 
 TOKEN = "a-session-token-that-never-prints"
 
@@ -46,11 +45,6 @@ class InitTests(StoreTest):
         self.assertEqual(second, first | {"created": False})
         self.assertIn(f"fleet {first['fleet']}, level stored (it was there before)", self.waybill("init"))
 
-    def test_a_lost_answer_is_no_second_fleet(self):
-        self.store.lose_answers = 1
-        self.assertTrue(json.loads(self.waybill("init", "--json"))["created"])
-        self.assertEqual([method for method, _ in self.store.requests].count("PUT"), 2)
-
 
 class CheckTests(StoreTest):
     def test_a_good_store_passes_and_keeps_nothing_of_it(self):
@@ -63,58 +57,11 @@ class CheckTests(StoreTest):
         self.assertTrue(found["good"])
         self.assertEqual({finding["outcome"] for finding in found["findings"]}, {"good"})
 
-    def test_a_lost_answer_is_no_lie(self):
-        """The first PUT is made again, and finds its own bytes."""
-        self.store.lose_answers = 1
-        self.assertIn("good  write", self.waybill("check"))
-
-    def test_a_store_that_overwrites_is_refused(self):
-        self.store.lies = True
-        said = self.waybill("check", code=78)
-        self.assertIn("BAD   one after the other", said)
-        self.assertIn("use a store that honours If-None-Match", said)
-
-    def test_a_receiver_without_delete_passes_with_a_note(self):
-        self.store.forbidden = ("DELETE",)
-        self.assertIn("note  delete", self.waybill("check"))
-        self.assertEqual(len(self.store.objects), 2)
-
-    def test_missing_rights_are_named(self):
-        for method, name in (("PUT", "write"), ("GET", "write"), ("HEAD", "clock")):
-            self.store.forbidden, self.store.objects = (method,), {}
-            said = self.waybill("check", code=77)
-            self.assertRegex(said, rf"BAD   {name} ")
-            self.assertIn("HTTP 403); allow it in the policy", said)
-
-    def test_a_missing_bucket_is_a_wrong_configuration(self):
-        self.assertIn("NoSuchBucket", self.waybill("check", code=78, url="s3://absent/p"))
-
     def test_wrong_credentials(self):
         self.assertIn("SignatureDoesNotMatch", self.waybill("check", code=77, AWS_SECRET_ACCESS_KEY="another"))
         self.assertIn("InvalidAccessKeyId", self.waybill("check", code=77, AWS_ACCESS_KEY_ID="AKIAOTHER"))
         self.assertIn("no credentials", self.waybill("check", code=77, AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY=""))
         self.assertEqual(self.store.objects, {})
-
-    def test_credentials_of_a_profile_and_a_session(self):
-        folder = self.site.root / ".aws"
-        folder.mkdir()
-        (folder / "credentials").write_text(
-            f"[fleet]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\naws_session_token = {TOKEN}\n")
-        said = self.waybill(
-            "check", AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", AWS_PROFILE="fleet")
-        self.assertIn("credentials from the profile fleet", said)
-
-    def test_a_wrong_clock_and_another_region_are_learned_from_the_store(self):
-        self.store.offset = -7200
-        said = self.waybill("check")
-        self.assertRegex(said, r"note  clock +this host is 7[2-9]\d\d\.\d s ahead of the store at most; set its clock")
-        self.store.offset = 0
-        self.waybill("check", AWS_REGION="us-east-1")
-
-    def test_a_store_that_stumbles_is_asked_again(self):
-        faults = iter([(503, "SlowDown"), (409, "ConditionalRequestConflict"), (500, "InternalError")] + [None] * 1000)
-        self.store.fault = lambda method, path: next(faults)
-        self.waybill("check")
 
     def test_the_configuration_names_the_store_and_no_secret(self):
         file = self.site.root / "waybill.yaml"
@@ -146,8 +93,7 @@ class PageTests(StoreTest):
         self.assertEqual(len(policies), 2)
         file = self.site.root / "waybill.yaml"
         file.write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
-        checked = run("check", file)
-        self.assertEqual(checked.returncode, 0, checked.stderr.decode())
+        succeed("check", file)
 
 
 class ListTests(StoreTest):
@@ -182,7 +128,3 @@ class MotoTests(StoreTest):
         self.assertIn("fleet-00001.json", self.waybill("ls", "fleet", options=options))
         missing = ["--store", "s3://absent/p", "--endpoint", moto.url]
         self.assertIn("NoSuchBucket", self.waybill("check", options=missing, code=78))
-
-
-if __name__ == "__main__":
-    unittest.main()

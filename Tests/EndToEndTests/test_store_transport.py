@@ -8,7 +8,6 @@ import socket
 import ssl
 import threading
 import time
-import unittest
 
 from buckets import KEY, SECRET
 from certificates import Authority
@@ -19,7 +18,7 @@ PERMIT = "a-permit-of-the-container-that-never-prints"
 
 
 class Tunnel(http.server.BaseHTTPRequestHandler):
-    """A proxy that opens tunnels to the store, which nobody else can find under its name."""
+    """A proxy that opens tunnels to the store, which no one else can find under its name."""
 
     def do_CONNECT(self):
         self.server.opened.append(self.path)
@@ -92,7 +91,7 @@ class TransportTests(StoreTest):
         other = Authority(self.site.root / "other", "other")
         said = self.waybill("check", code=69, options=self.configured(f"ca: {other.certificate}"))
         self.assertIn("certificate", said.lower())
-        self.assertEqual(len(self.store.requests), count, "nobody is asked whose certificate is not known")
+        self.assertEqual(len(self.store.requests), count, "no one is asked whose certificate is not known")
 
     def test_a_proxy(self):
         authority = self.encrypt()
@@ -151,7 +150,3 @@ class TransportTests(StoreTest):
         self.assertEqual(receiver.stop(), 0)
         for secret in (SECRET, TOKEN, PERMIT):
             self.assertNotIn(secret, receiver.log())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,15 +10,13 @@ import datetime
 import itertools
 import json
 import os
-import pathlib
 import re
 import shutil
-import unittest
 
 from harness import REPOSITORY, Site, SiteTest, run
 from ledger import EventMaker, timestamp, utc_now
 from providers import FalseProvider
-from test_deliver import QUICK, environment
+from test_deliver import QUICK
 from test_deliver import deliver as send
 
 EXPORTS = "ga4,mixpanel,csv,segment"
@@ -84,10 +82,10 @@ class TamperingTests(SiteTest):
         def lines(count):
             events = [line for env in ("prod", "dev") for line in maker.lines(count, env=env)]
             # No id of an app: GA4 refuses it.
-            nobody = [re.sub(rb'"(anon":"[^"]*"|ids":{[^}]*}),', b"", line)
+            nameless = [re.sub(rb'"(anon":"[^"]*"|ids":{[^}]*}),', b"", line)
                       for env in ("prod", "dev") for line in maker.lines(count // 10, env=env)]
             strangers = [b"no event %d\n" % number for number in range(count // 10)] + [b"[1,2]\n", b"[3]\n"]
-            return events + nobody + strangers
+            return events + nameless + strangers
 
         ship(lines(300))
         seal()
@@ -195,7 +193,3 @@ class TamperingTests(SiteTest):
                 # What else is said depends on the byte, and so on the time of the test.
                 self.assertTrue(
                     set(said.split(", ")) & set(cell.split(", ")), f"{kind}, {way}: the table says {cell}, not {said}")
-
-
-if __name__ == "__main__":
-    unittest.main()

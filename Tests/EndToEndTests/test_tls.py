@@ -12,15 +12,14 @@ import ssl
 import tempfile
 import threading
 import time
-import unittest
 import urllib.request
 import warnings
 
 from certificates import Authority, openssl
-from harness import SiteTest, free_port, patience, run, until
-from ledger import EventMaker, Ledger, stored
+from harness import free_port, patience, run, succeed, until
+from ledger import LedgerTest, stored
 from peers import Listener
-from scale import SEED, amount
+from scale import SEED, amount, at_night
 from wire import Peer
 
 MEGABYTES = amount("WAYBILL_TLS_MEGABYTES", 60, 200)
@@ -28,8 +27,10 @@ NAMED = "DNS:collect.test"
 HANDSHAKE_SECONDS = 10
 
 
-class TLSTest(SiteTest):
-    """A site with an authority, and a stranger that nobody trusts."""
+class TLSTest(LedgerTest):
+    """A site with an authority, and a stranger that no one trusts."""
+
+    LINES = SEED
 
     @classmethod
     def setUpClass(cls):
@@ -37,10 +38,6 @@ class TLSTest(SiteTest):
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
         cls.authority, cls.stranger = Authority(cls.folder / "ours"), Authority(cls.folder / "theirs", "stranger")
         cls.good = cls.authority.issue("receiver")
-
-    def setUp(self):
-        super().setUp()
-        self.maker, self.ledger = EventMaker(SEED), Ledger()
 
     def receiver(self, identity=None, *arguments, **named):
         certificate, key = identity or self.good
@@ -68,8 +65,7 @@ class TLSTest(SiteTest):
             until(self.is_shipped, 90, "everything is shipped")
             self.assertEqual(agent.stop(), 0)
         self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
-        comparison = self.ledger.compare(stored(self.site.data))
-        self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
+        self.assert_each_once()
         self.assert_no_secrets()
 
     def assert_no_secrets(self):
@@ -90,6 +86,7 @@ class TLSTest(SiteTest):
 class DeliveryTests(TLSTest):
     """What is promised without TLS is promised with it."""
 
+    @at_night
     def test_a_drain_survives_kills_of_both_sides(self):
         """Agent and receiver are killed again and again in the middle of a backlog: every line is stored exactly once."""
         chance = random.Random(SEED)
@@ -123,11 +120,9 @@ class DeliveryTests(TLSTest):
             "  tls: {certificate: receiver.pem, key: receiver.key}\n"
             f"agent:\n  state: {self.site.state}\n  to: [\"localhost:{self.site.port}\"]\n"
             f"  sources: [{{spool: {self.site.spool}}}]\n  tls: {{ca: ca.pem, server_name: collect.test}}\n")
-        receiver = self.site.start("receiver", "--config", file, log="receiver.log")
-        until(self.site.is_listening, 30, "the receiver listens")
+        receiver = self.site.configured(file)
         self.fill()
-        result = run("agent", "--config", file, "--once")
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        succeed("agent", "--config", file, "--once")
         self.assert_stored(receiver)
 
     def test_a_session_by_hand(self):
@@ -170,10 +165,10 @@ class DeliveryTests(TLSTest):
 
 
 class RefusalTests(TLSTest):
-    """Whoever is not who they should be: said with cause and remedy, nothing is lost, and it goes on once it is mended."""
+    """Whoever is not who they should be: said with cause and remedy, nothing is lost, and it continues once it is mended."""
 
     def check_refused(self, identity, code, *arguments):
-        """An agent meets a receiver with this certificate, says why not, and goes on when the receiver has a good one."""
+        """An agent meets a receiver with this certificate, says why not, and continues when the receiver has a good one."""
         self.fill()
         receiver = self.receiver(identity)
         agent = self.agent(*self.trusting(*arguments))
@@ -190,14 +185,8 @@ class RefusalTests(TLSTest):
     def test_an_expired_certificate(self):
         self.check_refused(self.authority.issue("expired", days=("-3", "-1")), "tls-expired")
 
-    def test_a_certificate_that_is_not_valid_yet(self):
-        self.check_refused(self.authority.issue("early", days=("1", "2")), "tls-expired")
-
     def test_a_certificate_for_another_host(self):
         self.check_refused(self.authority.issue("other", "DNS:other.test"), "tls-wrong-host")
-
-    def test_a_certificate_for_another_address(self):
-        self.check_refused(self.authority.issue("elsewhere", "IP:127.0.0.2"), "tls-wrong-host")
 
     def test_a_certificate_for_the_address_where_a_name_is_asked_for(self):
         """Whoever forges a name's address may well have a certificate for the address."""
@@ -220,10 +209,6 @@ class RefusalTests(TLSTest):
             self.assertEqual(b"(tls-wrong-host)" in result.stderr, code != 0)
         receiver.stop()
 
-    def test_an_expired_certificate_is_told_by_the_receiver_too(self):
-        receiver = self.receiver(self.authority.issue("gone", days=("-3", "-1")))
-        self.assertIn("has expired", receiver.log())
-
     def test_the_systems_authorities(self):
         """`--tls` alone trusts the system's authorities, which do not know ours."""
         self.fill()
@@ -236,7 +221,7 @@ class RefusalTests(TLSTest):
         self.assert_stored(receiver, self.agent())
 
     def test_a_plaintext_agent_and_a_receiver_with_tls(self):
-        """Each side says what to do; the agent goes on with TLS."""
+        """Each side says what to do; the agent continues with TLS."""
         self.fill()
         port = free_port()
         receiver = self.receiver(None, "--metrics", f"127.0.0.1:{port}")
@@ -252,7 +237,7 @@ class RefusalTests(TLSTest):
         self.assert_stored(receiver, self.agent())
 
     def test_an_agent_with_tls_and_a_plaintext_receiver(self):
-        """Each side says what to do; the agent goes on without a restart of its own when the receiver speaks TLS."""
+        """Each side says what to do; the agent continues without a restart of its own when the receiver speaks TLS."""
         self.fill()
         receiver = self.site.receiver()
         agent = self.agent()
@@ -322,45 +307,16 @@ class ClientCertificateTests(TLSTest):
 class PinTests(TLSTest):
     """A receiver's own certificate is named by its SHA-256."""
 
-    def fingerprint(self, certificate):
-        return openssl("x509", "-in", certificate, "-noout", "-fingerprint", "-sha256").decode().split("=")[1].strip()
-
-    def test_a_pinned_certificate_needs_no_authority_no_name_and_no_date(self):
-        """Each is one that `--tls` alone refuses; the second pin is for the next certificate."""
-        for number, identity in enumerate((
-                self.stranger.issue("own", "DNS:other.test"), self.stranger.issue("old", days=("-3", "-1")))):
-            self.fill()
-            receiver = self.receiver(identity)
-            pins = ["--tls-pinned", self.fingerprint(identity[0]), "--tls-pinned", "sha256:" + 64 * str(number)]
-            result = run(*self.site.agent_arguments("--once", "--patience", "30", *pins))
-            self.assertEqual(result.returncode, 0, result.stderr.decode())
-            self.assertTrue(self.is_shipped())
-            self.assertEqual(receiver.stop(), 0)
-
-    def test_another_certificate_is_refused_with_its_fingerprint(self):
-        """A good certificate of a trusted authority is not the pinned one."""
-        self.fill()
-        receiver = self.receiver()
-        other = self.fingerprint(self.authority.certificate)
-        result = run(*self.site.agent_arguments("--once", "--patience", "2", "--tls-pinned", other))
-        self.assertEqual(result.returncode, 69)
-        seen = self.fingerprint(self.good[0]).replace(":", "").lower()
-        self.assertIn(f"the receiver's certificate is sha256:{seen}, which is not pinned", result.stderr.decode())
-        self.assertIn("add it with --tls-pinned (tls-wrong-pin)", result.stderr.decode())
-        self.assert_nothing_shipped()
-        self.assertNotIn("agent connected", receiver.log())
-        receiver.stop()
-
-    def test_from_a_configuration_file(self):
+    def test_a_pinned_certificate_from_a_configuration_file(self):
         self.fill()
         receiver = self.receiver(self.stranger.issue("filed", "DNS:other.test"))
-        pin = self.fingerprint(self.stranger.folder / "filed.pem").replace(":", "").lower()
+        printed = openssl("x509", "-in", self.stranger.folder / "filed.pem", "-noout", "-fingerprint", "-sha256").decode()
+        pin = printed.split("=")[1].strip().replace(":", "").lower()
         file = self.site.root / "agent.yaml"
         text = (f"agent:\n  name: pinned\n  state: {self.site.root}/state\n  to: [\"{self.site.address}\"]\n"
                 f"  sources: [{{spool: {self.site.spool}}}]\n")
         file.write_text(text + f"  tls: {{pinned: ['sha256:{pin}']}}\n")
-        result = run("agent", "--config", file, "--once", "--patience", "30")
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        succeed("agent", "--config", file, "--once", "--patience", "30")
         self.assertTrue(self.is_shipped())
         receiver.stop()
         file.write_text(text + f"  tls: {{pinned: '{pin[:-1]}', ca: a.pem}}\n")
@@ -369,15 +325,6 @@ class PinTests(TLSTest):
         self.assertIn("line 6: agent.tls.pinned: must be the SHA-256 of a certificate", result.stderr.decode())
         file.write_text(text + f"  tls: {{pinned: '{pin}', ca: a.pem}}\n")
         self.assertIn("agent.tls.ca: cannot stand with pinned", run("check", file).stderr.decode())
-
-    def test_options_that_contradict_each_other(self):
-        pin = self.fingerprint(self.good[0])
-        for arguments, text in (
-                (["--tls-pinned", "abc"], "--tls-pinned must be the SHA-256 of a certificate"),
-                (["--tls-pinned", pin, "--tls-ca", self.authority.certificate], "leave out --tls-ca")):
-            result = run(*self.site.agent_arguments(*arguments))
-            self.assertEqual(result.returncode, 64)
-            self.assertIn(text, result.stderr.decode())
 
 
 class HostileTests(TLSTest):
@@ -440,8 +387,9 @@ class HostileTests(TLSTest):
         told = [json.loads(line) for line in receiver.log().splitlines() if '"code":"timeout"' in line]
         self.assertEqual(sum(line.get("repeated", 1) for line in told), 5, "one for each that had no TLS yet")
 
+    @at_night
     def test_a_receiver_that_never_shakes_hands(self):
-        """The agent gives up 20 s after it began to connect, as it does without TLS, and goes on elsewhere."""
+        """The agent gives up 20 s after it began to connect, as it does without TLS, and continues elsewhere."""
         self.fill()
         receiver, silent = self.receiver(), Listener(lambda connected: connected.recv(1) and time.sleep(60))
         self.addCleanup(silent.close)
@@ -487,8 +435,7 @@ class HostileTests(TLSTest):
         file.write_text(
             f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n  connections: 12\n"
             f"  tls: {{certificate: {self.good[0]}, key: {self.good[1]}}}\n")
-        receiver = self.site.start("receiver", "--config", file, log="receiver.log")
-        until(self.site.is_listening, 30, "the receiver listens")
+        receiver = self.site.configured(file)
         stalled = {connection for connection, _ in (self.connect() for _ in range(12))}
         deadline = time.monotonic() + patience(2)
         while len(stalled) > 3:
@@ -538,35 +485,3 @@ class ConfigurationTests(TLSTest):
             "agent.tls: must be on or off")
         file.write_text("agent:\n  state: s\n  to: [\"a:1\"]\n  sources: [{spool: s}]\n  tls: on\n")
         self.check(["check", file], code=0)
-
-    def test_files_that_cannot_be_used(self):
-        certificate, key = self.good
-        nothing, locked = self.site.root / "nothing.pem", self.site.root / "locked.key"
-        openssl("pkey", "-in", key, "-aes256", "-passout", "pass:secret", "-out", locked)
-        other = self.authority.issue("another")[1]
-        for files, *texts in (
-                ([nothing, key], "there is no such file", "the receiver's certificate"),
-                ([certificate, nothing], "there is no such file", "the receiver's private key"),
-                ([key, key], "holds no PEM certificate"), ([certificate, certificate], "holds no PEM private key"),
-                ([certificate, locked], "or one with a passphrase"), ([certificate, other], "do not belong together")):
-            self.check(self.receiving("--tls-certificate", files[0], "--tls-key", files[1]), *texts)
-        self.check(self.site.agent_arguments("--tls-ca", nothing), "there is no such file", "authorities")
-        self.check(self.site.agent_arguments("--tls-ca", key), "holds no PEM certificate")
-        self.check(
-            self.site.agent_arguments("--tls-certificate", certificate, "--tls-key", other), "do not belong together")
-
-    def test_a_reload_says_that_tls_needs_a_restart(self):
-        file = self.site.root / "waybill.yaml"
-        text = f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n"
-        file.write_text(text)
-        receiver = self.site.start("receiver", "--config", file, log="receiver.log")
-        until(self.site.is_listening, 30, "the receiver listens")
-        file.write_text(text + f"  tls: {{certificate: {self.good[0]}, key: {self.good[1]}}}\n")
-        receiver.child.send_signal(1)
-        receiver.until_logged("need a restart")
-        self.assertIn(f"receiver.tls.certificate: none -> {self.good[0]}", receiver.log())
-        self.assertEqual(receiver.stop(), 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

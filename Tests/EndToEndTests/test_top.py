@@ -2,10 +2,9 @@
 
 import os
 import subprocess
-import unittest
 
 import health
-from harness import binary, free_port, patience, run, until
+from harness import binary, patience, run, until
 from test_agent import AgentTest
 
 
@@ -55,7 +54,7 @@ class TopTests(AgentTest):
         if ended is not None:
             self.until_shown(lambda screen: f"ended {ended}" in screen, f"it ends with {ended}")
         self.type("echo after $((1 + 1))")
-        screen = self.until_shown(lambda screen: "after 2" in screen, "the shell goes on")
+        screen = self.until_shown(lambda screen: "after 2" in screen, "the shell continues")
         # Typed text is echoed.
         self.assertTrue(any(line.endswith("echo after $((1 + 1))") for line in screen), screen)
         self.assertEqual(self.do("display-message", "-p", "-t", "top", "#{cursor_flag}").strip(), "1")
@@ -110,7 +109,3 @@ class TopTests(AgentTest):
         result = run("top", self.socket)
         self.assertEqual(result.returncode, 64)
         self.assertIn(b"waybill status prints the same once", result.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -53,7 +53,7 @@ class WatchingTest(AgentTest):
         result = subprocess.run(
             ["mount", "-t", kind, "-o", options, "none", str(folder)], check=False, capture_output=True)
         if result.returncode != 0:
-            raise unittest.SkipTest(f"this machine lets nobody mount: {result.stderr.decode().strip()}")
+            raise unittest.SkipTest(f"this machine lets no one mount: {result.stderr.decode().strip()}")
         self.site.mounts.append(str(folder))
 
     def finish(self, agent):
@@ -94,18 +94,6 @@ class ReplacedFolderTests(WatchingTest):
             logs.mkdir()
         self.check(replace)
 
-    def test_deleted_and_made_again(self):
-        def replace(logs):
-            shutil.rmtree(logs)
-            logs.mkdir()
-        self.check(replace)
-
-    def test_a_link_that_is_swapped(self):
-        def replace(_):
-            os.symlink("2", self.folder / "next")
-            os.replace(self.folder / "next", self.folder / "current")
-        self.check(replace)
-
     def test_mounted_over(self):
         self.check(lambda logs: self.mount("tmpfs", "size=1m", logs))
 
@@ -130,17 +118,6 @@ class LinkTests(WatchingTest):
         super().setUp()
         (self.folder / "containers").mkdir()
 
-    def test_one_line_behind_many_links(self):
-        """A line in one of many files behind links is seen at once, although the file has rested since the start."""
-        pods = [self.pod(f"pod-{number}") for number in range(self.COUNT)]
-        agent = self.follow()
-        # The first look is over when a line is there.
-        self.write(pods[0])
-        self.until_all_stored(60)
-        delays = [self.delay(pods[number * self.COUNT // 8]) for number in range(1, 8)]
-        self.assertLess(statistics.median(delays), SOON, delays)
-        self.finish(agent)
-
     def test_twenty_rotations_behind_links(self):
         """No line is lost when the file behind a link is rotated each half second."""
         log = self.pod("web")
@@ -158,31 +135,6 @@ class LinkTests(WatchingTest):
             os.rename(log, f"{log}.{number}")
             log.touch()
         self.assertLess(time.monotonic() - start, patience(15))
-        self.finish(agent)
-
-    def test_links_that_come_and_lead_elsewhere(self):
-        """New links, and links that come to lead to another pod, are seen at once."""
-        agent = self.follow()
-        delays = []
-        for number in range(6):
-            log = self.pod(f"pod-{number}")
-            delays.append(self.delay(log))
-            other = self.folder / "pods" / f"other-{number}" / "0.log"
-            other.parent.mkdir()
-            os.symlink(f"../pods/other-{number}/0.log", self.folder / "next")
-            os.replace(self.folder / "next", self.folder / "containers" / f"pod-{number}.log")
-            delays.append(self.delay(other))
-        self.assertLess(statistics.median(delays), SOON, delays)
-        self.finish(agent)
-
-    def test_a_loop_of_links_harms_nothing(self):
-        """Links in a circle are no file, and the others are shipped."""
-        for name, target in (("a", "b"), ("b", "a"), ("self", "self")):
-            os.symlink(f"{target}.log", self.folder / "containers" / f"{name}.log")
-        log = self.pod("web")
-        agent = self.follow()
-        delays = [self.delay(log) for _ in range(6)]
-        self.assertLess(statistics.median(delays), SOON, delays)
         self.finish(agent)
 
 
@@ -205,31 +157,6 @@ class NewFolderTests(WatchingTest):
         for born, folder in folders:
             time.sleep(max(0, born + 2.5 - time.monotonic()))
             shutil.rmtree(folder)
-        self.finish(agent)
-
-    def test_folders_in_new_folders(self):
-        """`mkdir -p` of several levels that a pattern covers."""
-        agent = self.start("--glob", self.folder / "*" / "*" / "*.log")
-        delays = []
-        for number in range(10):
-            folder = self.folder / f"pod-{number}" / "app"
-            folder.mkdir(parents=True)
-            delays.append(self.delay(folder / "0.log"))
-        self.assertLess(statistics.median(delays), SOON, delays)
-        self.finish(agent)
-
-    def test_a_folder_that_comes_later(self):
-        """A folder of the pattern that does not exist at the start, and one below a wildcard."""
-        agent = self.start("--glob", self.folder / "later" / "*.log", "--glob", self.folder / "pods" / "*" / "log" / "*.log")
-        # The first look is over.
-        time.sleep(1)
-        delays = []
-        (self.folder / "later").mkdir()
-        delays.append(self.delay(self.folder / "later" / "a.log"))
-        for number in range(5):
-            (self.folder / "pods" / str(number) / "log").mkdir(parents=True)
-            delays.append(self.delay(self.folder / "pods" / str(number) / "log" / "a.log"))
-        self.assertLess(statistics.median(delays), SOON, delays)
         self.finish(agent)
 
 
@@ -257,7 +184,3 @@ class BlindTests(WatchingTest):
         delays = [self.delay(self.folder / "web.json") for _ in range(7)]
         self.assertLess(statistics.median(delays), SOON, delays)
         self.finish(agent)
-
-
-if __name__ == "__main__":
-    unittest.main()

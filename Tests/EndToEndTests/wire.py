@@ -11,10 +11,11 @@ from peers import proof
 
 
 class Peer:
-    """One connection, with an `ssl` context over TLS. Reads are whole lines; `None` is the end of the connection."""
+    """One connection, with an `ssl` context over TLS, or over what is connected already. Reads are whole lines; `None` is
+    the end of the connection."""
 
-    def __init__(self, port, timeout=20, tls=None):
-        self.socket = socket.create_connection(("127.0.0.1", port), patience(timeout))
+    def __init__(self, port=None, timeout=20, tls=None, connected=None):
+        self.socket = connected or socket.create_connection(("127.0.0.1", port), patience(timeout))
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.reader = self.socket.makefile("rb")

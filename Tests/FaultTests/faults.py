@@ -113,7 +113,7 @@ def classes(calls, kinds):
 
 
 class Gone(Exception):
-    """The receiver died while somebody talked to it."""
+    """The receiver died while someone talked to it."""
 
 
 class Stream:

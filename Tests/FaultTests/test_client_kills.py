@@ -103,7 +103,3 @@ class ClientKillTests(unittest.TestCase):
                     numbers[event["data"]["app"]].append(event["data"]["number"])
                     self.totals["Encodable" if event["name"] == "Sign Up Tapped" else "hand-written"] += 1
         return numbers
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,12 +12,11 @@ import json
 import random
 import signal
 import time
-import unittest
 
 import faults
 from faults import PROVIDERS, Batches, Gone, Shipper, armed, classes, copy, counted, traced, tree, unsynced
 
-from harness import SiteTest, run, until
+from harness import SiteTest, succeed, until
 from ledger import EventMaker, Ledger, exported_ids, stored
 from scale import SEED, THOROUGH
 
@@ -153,8 +152,7 @@ class ReceiverCrashTests(CrashTest):
     def check_replay(self, message):
         """What says where the archive's lines came from is whole: a replay has the live export's events."""
         output = self.site.root / "again"
-        result = run("replay", "--data", self.site.data, "--provider", "mixpanel", "--output", output)
-        self.assertEqual(result.returncode, 0, f"{message}: {result.stderr.decode()[-500:]}")
+        succeed("replay", "--data", self.site.data, "--provider", "mixpanel", "--output", output)
         self.assertEqual(
             exported_ids(output, "mixpanel"), exported_ids(self.site.data, "mixpanel"), f"{message}: replay")
         copy("/nowhere", output)
@@ -387,7 +385,7 @@ class ReplayCrashTests(CrashTest):
         self.report("replay into a directory")
 
     def test_a_replay_in_place_dies_at_any_call(self):
-        """The receiver goes on over whatever is left, and the command again ends as an undisturbed one does (T4)."""
+        """The receiver continues over whatever is left, and the command again ends as an undisturbed one does (T4)."""
         live = self.site.data / "exports" / "ga4"
         self.mark_live_export()
         points = self.points()
@@ -474,10 +472,5 @@ class OrderTests(CrashTest):
             if arguments is agent:
                 self.site.receiver(exports="none")
             def work(environment):
-                result = run(*arguments, env=environment)
-                self.assertEqual(result.returncode, 0, result.stderr)
+                succeed(*arguments, env=environment)
             self.assertEqual(self.unsynced(work)[2], [], arguments)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ import json
 import select
 import subprocess
 import time
-import unittest
 
 from faults import PROVIDERS, Batches, Shipper, armed
 
@@ -55,7 +54,7 @@ class FullDiskTests(DiskTest):
     """A disk that fills up in the middle of the work, and has room again."""
 
     def test_a_disk_fills_up_again_and_again(self):
-        """Nothing is acknowledged while the disk is full, the log says why, and all goes on by itself (T5, T37)."""
+        """Nothing is acknowledged while the disk is full, the log says why, and all continues by itself (T5, T37)."""
         disk = self.site.mount("disk", "24m")
         maker, ledger = EventMaker(31), Ledger()
         receiver = self.site.receiver(exports="csv", data=disk / "data")
@@ -70,35 +69,12 @@ class FullDiskTests(DiskTest):
             self.assertIn("disk-full", receiver.log())
             self.assertTrue(any(self.site.spool.iterdir()))
             ballast.unlink()
-            until(lambda: not any(self.site.spool.iterdir()), 30, "both go on by themselves")
+            until(lambda: not any(self.site.spool.iterdir()), 30, "both continue by themselves")
             self.until_said(receiver, "writing resumed", turn)
         self.assertEqual((agent.stop(), receiver.stop()), (0, 0))
         comparison = ledger.compare(stored(disk / "data"))
         self.assertTrue(comparison.is_clean, str(comparison))
         self.assertEqual(sum(exported_ids(disk / "data", "csv").values()), ledger.line_count)
-
-    def test_a_full_disk_under_the_exports_alone(self):
-        """Lines are taken and archived all the while, and the exports catch up by themselves (T5)."""
-        disk = self.site.mount("exports", "4m")
-        self.site.data.mkdir()
-        (self.site.data / "exports").symlink_to(disk)
-        batches = Batches(32)
-        receiver = self.site.receiver(exports=EXPORTS)
-        Shipper(self.site.port, batches.streams()).ship()
-        ballast = self.fill_up(disk)
-        Shipper(self.site.port, batches.streams(batch_count=5, line_count=60)).ship()
-        self.until_said(receiver, "a projection could not write")
-        Shipper(self.site.port, batches.streams()).ship()
-        until(lambda: batches.ledger.compare(stored(self.site.data)).is_clean, 20, "the archive is complete")
-        self.assertNotIn(WITHHELD, receiver.log())
-        ballast.unlink()
-        # Each tries again at a time of its own, and a stop does not wait for that.
-        for provider in PROVIDERS:
-            wanted = (batches.exported if provider == "ga4" else batches.exported + batches.refused).total()
-            until(lambda provider=provider, wanted=wanted: exported_ids(self.site.data, provider).total() == wanted, 60,
-                  f"{provider} is complete")
-        self.assertEqual(receiver.stop(), 0)
-        batches.check(self, self.site.data, "after the disk was full")
 
     def test_a_client_on_a_full_disk_counts_what_it_could_not_keep(self):
         """What `track()` called stored is there, and an event with the numbers tells of the rest (T28, T40)."""
@@ -149,7 +125,7 @@ class ReadOnlyTests(DiskTest):
     """A file system that turns read-only."""
 
     def test_a_disk_turns_read_only_and_back(self):
-        """Nothing is acknowledged meanwhile; it goes on by itself, and exact (T5)."""
+        """Nothing is acknowledged meanwhile; it continues by itself, and exact (T5)."""
         batches = Batches(33)
         receiver = self.site.receiver(exports=EXPORTS, env=self.armed("*:EROFS:*"))
         Shipper(self.site.port, batches.streams()).ship()
@@ -226,31 +202,6 @@ class JournalErrorTests(DiskTest):
         comparison = ledger.compare(stored(self.site.data))
         self.assertTrue(comparison.is_clean, str(comparison))
 
-    def test_errors_of_writes_and_syncs_withhold_acks(self):
-        """While writes, syncs, or syncs of the folder fail nothing is acknowledged, and then all of it is (T5, T8)."""
-        batches = Batches(37)
-        receiver = None
-        # After a failed sync, the group goes to a new segment.
-        for turn, ops in enumerate(("write,truncate", "sync", "sync,open,syncdir")):
-            if receiver:
-                self.assertEqual(receiver.stop(), 0)
-            receiver = self.site.receiver(exports=EXPORTS, env=self.armed(f"{ops}:EIO:/journal"))
-            if turn % 2:
-                Shipper(self.site.port, batches.streams(1)).ship()
-            self.switch.touch()
-            [stream] = batches.streams(1)
-            with Peer(self.site.port) as peer:
-                peer.hello("peer")
-                self.assertEqual(peer.open(stream.name), "AT 1 0")
-                peer.batch(stream.name, stream.batches[0])
-                self.until_said(receiver, WITHHELD)
-                self.assert_silent(peer)
-                self.switch.unlink()
-                self.assertEqual(peer.line(), f"ACK 1 {stream.ends[1]}")
-            Shipper(self.site.port, [stream]).ship()
-        self.assertEqual(receiver.stop(), 0)
-        batches.check(self, self.site.data, "after errors")
-
     def test_a_kill_while_the_disk_reports_errors(self):
         """Killed and started over a failing disk, it holds everything acknowledged once the disk is well (T4, T8)."""
         batches = Batches(38)
@@ -278,87 +229,3 @@ class JournalErrorTests(DiskTest):
             Shipper(self.site.port, streams).ship()
             self.assertEqual(receiver.stop(), 0)
             batches.check(self, self.site.data, error)
-
-
-class ProjectionErrorTests(DiskTest):
-    """Errors of the files behind the journal: checkpoints, archive, exports."""
-
-    RULES = ("/state/archive.state", "/state/export-ga4.state", "/state/export-mixpanel.state", "/state/export-csv.state")
-
-    def test_checkpoints_that_cannot_be_written(self):
-        """Ingestion goes on, projections wait and go on by themselves, and a stop with them failing is exact (T5)."""
-        batches = Batches(39)
-        error = ";".join(f"write,sync,rename,syncdir:EIO:{path}" for path in self.RULES)
-        receiver = self.site.receiver(exports=EXPORTS)
-        Shipper(self.site.port, batches.streams()).ship()
-        self.assertEqual(receiver.stop(), 0)
-        # A start settles the checkpoint that it found.
-        self.switch.touch()
-        receiver = self.site.receiver(exports=EXPORTS, env=self.armed(error))
-        Shipper(self.site.port, batches.streams()).ship()
-        self.until_said(receiver, "a projection could not write", len(self.RULES))
-        for name in ("archive", *PROVIDERS):
-            self.assertRegex(receiver.log(), f'"disk-error".*"{name}"')
-        self.switch.unlink()
-        until(lambda: batches.ledger.compare(stored(self.site.data)).is_clean, 20, "the archive goes on")
-        for provider in PROVIDERS:
-            wanted = sum(batches.exported.values()) + (provider != "ga4") * sum(batches.refused.values())
-            until(lambda: sum(exported_ids(self.site.data, provider).values()) == wanted, 20, f"{provider} goes on")
-        # Files are ahead of the checkpoint now, and the last one fails.
-        self.switch.touch()
-        self.assertEqual(receiver.stop(), 0)
-        receiver = self.site.receiver(exports=EXPORTS)
-        Shipper(self.site.port, batches.streams()).ship()
-        self.assertEqual(receiver.stop(), 0)
-        batches.check(self, self.site.data, "after failed checkpoints")
-
-    def test_lines_that_cannot_be_written(self):
-        """A line half written is cut off again, for each kind of file; a failed sync is no checkpoint (T5, T8)."""
-        batches = Batches(40)
-        error = ";".join(
-            f"{op}:EIO:{path}:2-2" for op in ("write", "sync", "open")
-            for path in ("*/archive/*", "*/quarantine/*", "*/exports/ga4/*", "*/exports/csv/*"))
-        receiver = self.site.receiver(exports=EXPORTS, env=armed(self.site.data, error=error))
-        Shipper(self.site.port, batches.streams()).ship()
-        until(lambda: batches.ledger.compare(stored(self.site.data)).is_clean, 30, "the archive goes on")
-        receiver.stop()
-        receiver = self.site.receiver(exports=EXPORTS)
-        self.assertEqual(receiver.stop(), 0)
-        batches.check(self, self.site.data, "after errors")
-
-
-class AgentErrorTests(DiskTest):
-    """Errors of the agent's own folder."""
-
-    def test_a_registry_and_a_quarantine_that_cannot_be_written(self):
-        """Lines are shipped on; a line that could not be kept is not given up; it goes on by itself (T5, T6)."""
-        maker, ledger = EventMaker(41), Ledger()
-        receiver = self.site.receiver(exports="none")
-        web, other = self.site.root / "web.json", self.site.root / "other.json"
-        foreign, overlong = maker.foreign(6), b"x" * ((1 << 20) + 7) + b"\n"
-        web.write_bytes(b"".join(foreign[:2]) + overlong + b"".join(foreign[2:4]))
-        other.write_bytes(b"".join(foreign[4:]))
-        ledger.add(foreign)
-        self.switch.touch()
-        sources = ["--spool", self.site.spool, "--glob", web, "--glob", other, "--env", "prod", "--bundle", "web"]
-        agent = self.site.agent(*sources, env=self.armed(
-            "write,open,rename:ENOSPC:/registry.state;write:ENOSPC:/quarantine/", self.site.state))
-        maker.spool(self.site.spool, ledger, 200_000)
-        until(lambda: not any(self.site.spool.iterdir()), 30, "segments are shipped and deleted")
-        self.until_said(agent, "disk-full", 2)
-        until(lambda: sum(1 for _ in stored(self.site.data)) == ledger.line_count - 2, 20, "all but the lines behind")
-        self.assertNotIn("an agent skipped bytes", receiver.log())
-        self.switch.unlink()
-        until(lambda: sum(1 for _ in stored(self.site.data)) == ledger.line_count, 30, "the lines behind it")
-        self.assertEqual(receiver.log().count("an agent skipped bytes"), 1)
-        self.assertEqual(agent.stop(), 0)
-        [kept] = (self.site.state / "quarantine").iterdir()
-        self.assertEqual(kept.read_bytes(), overlong)
-        self.assertEqual(self.site.once(*sources)["bytes"], 0)
-        self.assertEqual(receiver.stop(), 0)
-        comparison = ledger.compare(stored(self.site.data))
-        self.assertTrue(comparison.is_clean, str(comparison))
-
-
-if __name__ == "__main__":
-    unittest.main()

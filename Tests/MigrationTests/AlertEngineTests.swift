@@ -20,7 +20,7 @@
 import Testing
 import Waybill
 import WaybillExport
-import WaybillPresentation
+import WaybillUI
 import WaybillServerTestSupport
 import WaybillTesting
 

@@ -112,7 +112,7 @@ extension Place {
         for number in 0..<100 { waybill.track(SongPlayed(title: "\(number)")) }
         let dispatcher = try place.dispatcher(mode: .every(.zero), patience: .milliseconds(50))
         guard case .failed(let failure) = await dispatcher.flush() else {
-            Issue.record("delivered to nobody")
+            Issue.record("delivered to no one")
             return
         }
         #expect(failure.code == .unreachable)
@@ -134,7 +134,7 @@ extension Place {
     waybill.enter(.background)
     // The system's seconds are over before any receiver answered.
     guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(50)) else {
-        Issue.record("delivered to nobody")
+        Issue.record("delivered to no one")
         return
     }
     #expect([failure.deliveredCount, failure.remainingCount] == [0, 500])

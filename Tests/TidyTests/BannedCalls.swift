@@ -49,13 +49,14 @@ struct BannedCall: Sendable {
 
 /// Modules that open sockets, start threads and wait.
 private let drivers: Set<String> = [
-    "WaybillAgent", "WaybillDelivery", "WaybillDispatch", "WaybillMetrics", "WaybillReceiver", "waybill-benchmark",
-    "WaybillCommands", "waybill-deliver",
+    "WaybillAgent", "WaybillDelivery", "WaybillDispatch", "WaybillHost", "WaybillHTTPClient", "WaybillReceiver",
+    "waybill-benchmark",
+    "WaybillCommands",
 ]
 
 /// Modules that write to standard output.
 private let programs: Set<String> = [
-    "WaybillConsole", "WaybillCommands", "waybill-benchmark", "waybill-deliver", "waybill-simulate",
+    "WaybillConsole", "WaybillCommands", "waybill-benchmark", "waybill-simulate",
 ]
 
 let bannedCalls: [BannedCall] = [

@@ -2,7 +2,7 @@ import Testing
 
 /// Each rule catches what it is for, and only that.
 @Suite struct FileRuleTests {
-    private static let source = "Sources/WaybillEvent/Planted.swift"
+    private static let source = "Sources/Core/WaybillEvent/Planted.swift"
 
     private static func lines(_ rule: String, _ text: String, at path: String = source) throws -> [Int] {
         let rule = try #require(FileRule.named(rule))
@@ -29,9 +29,9 @@ import Testing
         ]
         for other in others { #expect(try Self.lines(name, other, at: path) == [], "\(other)") }
         for module in call.allowedModules {
-            #expect(try Self.lines(name, pattern, at: "Sources/\(module)/Planted.swift") == [])
+            #expect(try Self.lines(name, pattern, at: "Sources/Room/\(module)/Planted.swift") == [])
         }
-        #expect(try Self.lines(name, pattern, at: "Sources/Waybill/Waybill.docc/Resources/Planted.swift") == [])
+        #expect(try Self.lines(name, pattern, at: "Sources/App/Waybill/Waybill.docc/Resources/Planted.swift") == [])
         #expect(try Self.lines(name, pattern, at: "Examples/Shop/Sources/shop/Planted.swift") == [])
     }
 
@@ -111,6 +111,21 @@ import Testing
     @Test func `a requirement has no body, though a type with one follows`() throws {
         let code = "protocol A {\n    func a() -> Int\n    var b: Int { get }\n}\n" + Self.long("extension B", 100)
         #expect(try Self.lines("long-function", code) == [])
+    }
+
+    @Test func `a type has at most 20 stored properties`() throws {
+        let stored = ["let a = 1", "private(set) var a: Int", "var a = { 1 }()", "var a = 1 {\n didSet { b() }\n }"]
+        let others = [
+            "static let a = 1", "var a: Int { 1 }", "func a() {\n let b = 1\n }", "enum B { case a }",
+            "init(a: Int) {}",
+            "struct C {\n let a = 1\n }",
+        ]
+        for property in stored {
+            let twenty = String(repeating: "let a = 1\n", count: 20)
+            let code = "struct A {\n\(twenty)\(others.joined(separator: "\n"))\n"
+            #expect(try Self.lines("many-properties", code + "}\n") == [])
+            #expect(try Self.lines("many-properties", code + property + "\n}\n").count == 1, "\(property)")
+        }
     }
 
     @Test func `a file has at most 500 lines`() throws {

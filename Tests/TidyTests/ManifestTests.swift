@@ -89,7 +89,7 @@ import Testing
         #expect(clashes(["Sources/App/A.swift", "Sources/app/B.swift"]) == [["Sources/App", "Sources/app"]])
         #expect(clashes(["Tools/Fuzz/a", "Tools/fuzz"]) == [["Tools/Fuzz", "Tools/fuzz"]])
         #expect(clashes(["a/B.md", "a/b.md"]) == [["a/B.md", "a/b.md"]])
-        #expect(clashes(["Sources/Waybill/A.swift", "Sources/WaybillUI/A.swift", "Tests/Waybill"]) == [])
+        #expect(clashes(["Sources/App/Waybill/A.swift", "Sources/App/WaybillUI/A.swift", "Tests/Waybill"]) == [])
     }
 
     @Test func `the list holds counts by rule and path`() throws {

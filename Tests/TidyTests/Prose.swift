@@ -1,5 +1,18 @@
 /// Phrases that no page, comment or message has, and what to write.
 private let phrases = [
+    ("goes on", "continues"),
+    ("go on", "continue"),
+    ("behind the", "after the"),
+    ("beyond", "when exceeded, after"),
+    ("nobody", "no one; name the actor"),
+    ("somebody", "someone; name the actor"),
+    ("alien", "unexpected"),
+    ("is no", "is not a"),
+    ("mend", "fix"),
+    ("mends", "fixes"),
+    ("let go of", "close"),
+    ("lets go of", "closes"),
+    ("cannot be said", "is invalid"),
     ("unless said otherwise", "default"),
     ("unless said beyond", "when exceeded"),
     ("nobody's", "unexpected"),
@@ -29,13 +42,20 @@ let prose = FileRule(
         return words.indices.flatMap { place in
             phrases.filter { phrase, _ in
                 // In capitals it is a word of RFC 2119.
-                lowercased[place...].starts(with: phrase)
+                lowercased[place...].starts(with: phrase) && !isPlain(phrase, at: place, in: lowercased)
                     && words[place].text != words[place].text.uppercased()
             }.map { phrase, replacement in
                 Finding(line: words[place].line, text: "\"\(phrase.joined(separator: " "))\": \(replacement)")
             }
         }
     })
+
+/// Whether the words around a phrase make it plain English: `there is no`, `is no longer`.
+private func isPlain(_ phrase: [String], at place: Int, in words: [String]) -> Bool {
+    guard phrase == ["is", "no"] else { return false }
+    let next = place + 2 < words.count ? words[place + 2] : ""
+    return ["longer", "more"].contains(next) || place > 0 && ["there", "it"].contains(words[place - 1])
+}
 
 /// The lines of a file as far as people read them as text.
 private func textLines(of file: SourceFile) -> [(Int, String)] {

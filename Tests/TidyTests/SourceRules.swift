@@ -27,11 +27,11 @@ let unfinished = FileRule(name: "unfinished", applies: Scope.swift) { file in
 
 /// A warning or an error has an identifier, which `waybill explain` knows.
 ///
-/// Modules of the client have loggers of another kind; `WaybillNotices` has the calls.
+/// Modules of the client have loggers of another kind; `WaybillHost` has the calls.
 let unnamedWarnings = FileRule(
     name: "unnamed-warning",
     applies: { path in
-        Scope.sources(path) && !["Waybill", "WaybillNotices", "WaybillSystemLog"].contains(Scope.module(path) ?? "")
+        Scope.sources(path) && !["Waybill", "WaybillHost", "WaybillSystemLog"].contains(Scope.module(path) ?? "")
     }
 ) { file in
     let tokens = file.swift.tokens
@@ -61,6 +61,16 @@ let longFunctions = FileRule(name: "long-function", applies: Scope.swift) { file
 let longFiles = FileRule(name: "long-file", applies: Scope.swift) { file in
     let count = file.swift.lineCount
     return count > 500 ? [Finding(line: count, text: "\(count) lines: divide the file, at most 500")] : []
+}
+
+/// A type has at most 20 stored properties; each one more is a finding.
+let manyProperties = FileRule(name: "many-properties", applies: Scope.sources) { file in
+    file.swift.storedProperties().flatMap { type, properties in
+        properties.dropFirst(20).map {
+            Finding(
+                line: $0.line, text: "`\(type).\($0.name)`: give a value with one job some of the \(properties.count)")
+        }
+    }
 }
 
 /// The cases of a public enum and the requirements of a public protocol have a doc comment.
@@ -108,6 +118,40 @@ extension SwiftText {
             let name = token.text == "func" || token.text == "var" ? self.name(at: index + 1) : token.text
             return Declaration(name: name, line: token.line, lineCount: self.tokens[end].line - token.line + 1)
         }
+    }
+
+    /// The stored properties of instances of each struct, class and actor.
+    func storedProperties() -> [(type: String, properties: [Declaration])] {
+        self.tokens.indices.dropLast().compactMap { index in
+            let (token, next) = (self.tokens[index], self.tokens[index + 1])
+            guard ["struct", "class", "actor"].contains(token.text), next.text.first?.isUppercase ?? false,
+                let open = self.tokens.indices[index...].first(where: { self.tokens[$0].text == "{" }),
+                let end = self.end(of: open)
+            else { return nil }
+            var depth = 0
+            let properties = self.tokens.indices[open..<end].compactMap { place -> Declaration? in
+                switch self.tokens[place].text {
+                case "{", "(", "[": depth += 1
+                case "}", ")", "]": depth -= 1
+                case "let", "var": if depth == 1, self.isStored(place) { return self.property(at: place) }
+                default: break
+                }
+                return nil
+            }
+            return (next.text, properties)
+        }
+    }
+
+    private func property(at index: Int) -> Declaration {
+        Declaration(name: self.tokens[index + 1].text, line: self.tokens[index].line)
+    }
+
+    private func isStored(_ index: Int) -> Bool {
+        guard index > 0, self.tokens[index - 1].text != "static", self.tokens[index - 1].text != "class" else {
+            return false
+        }
+        guard self.tokens[index].text == "var", let body = self.body(after: index) else { return true }
+        return ["didSet", "willSet"].contains(self.tokens[body + 1].text)
     }
 
     /// The name at `index`, or the raw one that is a literal there.

@@ -109,7 +109,3 @@ class HardCaseTests(unittest.TestCase):
         self.assertEqual(set(LIMITS), set(PROVIDERS))
         for provider in PROVIDERS:
             self.assertGreaterEqual(sum(1 for _ in cases(provider)), 300, provider)
-
-
-if __name__ == "__main__":
-    unittest.main()

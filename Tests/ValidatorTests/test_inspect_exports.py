@@ -68,7 +68,3 @@ class InspectTests(unittest.TestCase):
             self.assertEqual(self.inspect(manifest)[0], 0, provider)
             path.write_bytes(content.replace(b"e", b"E", 1))
             self.assertEqual(self.inspect(manifest)[0], 65, provider)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,13 +3,12 @@
 import re
 import socket
 import time
-import unittest
 import urllib.error
 import urllib.request
 
 from corpus import Corpus
 from export_harness import PROVIDERS
-from harness import REPOSITORY, SiteTest, free_port, patience, until
+from harness import SiteTest, free_port, patience, until
 from ledger import EventMaker, Ledger
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)')
@@ -146,50 +145,6 @@ class ConservationTests(MetricsTest):
         self.assertEqual([agent.stop(), receiver.stop()], [0, 0])
 
 
-class AgentMetricsTests(MetricsTest):
-    def test_what_is_pending_and_what_is_acknowledged(self):
-        maker, ledger = EventMaker(7), Ledger()
-        maker.spool(self.site.spool, ledger, 300_000)
-        agent = self.site.agent("--metrics", f"127.0.0.1:{self.metrics}")
-        agent.until_logged("metrics are served")
-        until(lambda: page(self.metrics).value("waybill_agent_pending_bytes") == ledger.byte_count)
-        found = page(self.metrics)
-        self.assertEqual(found.value("waybill_agent_connected"), 0)
-        self.assertEqual(found.value("waybill_agent_acked_bytes_total"), 0)
-        receiver = self.site.receiver()
-        until(lambda: page(self.metrics).value("waybill_agent_acked_bytes_total") == ledger.byte_count)
-        found = page(self.metrics)
-        self.assertEqual(found.value("waybill_agent_connected"), 1)
-        self.assertEqual(found.value("waybill_agent_sent_lines_total"), ledger.line_count)
-        for name in ("pending_bytes", "in_flight_bytes", "lost_bytes_total", "skipped_bytes_total"):
-            self.assertEqual(found.value(f"waybill_agent_{name}"), 0, name)
-        self.assertEqual([agent.stop(), receiver.stop()], [0, 0])
-
-
-class DeliveryMetricsTests(MetricsTest):
-    def test_every_label_is_there_from_the_start_and_documented(self):
-        for provider in ("snowplow", "mixpanel"):
-            (self.site.data / "exports" / provider).mkdir(parents=True)
-        config = self.site.root / "deliver.yaml"
-        config.write_text(
-            f"deliver:\n  data: {self.site.data}\n  metrics: 127.0.0.1:{self.metrics}\n  deliveries:\n"
-            "    - {provider: snowplow, name: plow, endpoint: 'http://127.0.0.1:1'}\n    - {provider: mixpanel}\n")
-        service = self.site.start("deliver", "--config", config, log="deliver.log")
-        service.until_logged("serving metrics")
-        def both():
-            found = page(self.metrics)
-            return found if found.total("waybill_delivery_state") == 2 else None
-        found = until(both)
-        for reason in ("rejected", "ambiguous", "too_old"):
-            self.assertEqual(found.value("waybill_delivery_refused_events_total", delivery="plow", reason=reason), 0)
-        self.assertEqual(found.value("waybill_delivery_state", delivery="plow", state="up"), 1)
-        until(lambda: page(self.metrics).value("waybill_delivery_state", delivery="mixpanel", state="failed") == 1)
-        documented = (REPOSITORY / "Protocol/metrics.md").read_text(encoding="utf-8")
-        for name in {name for name, _ in found if name.startswith("waybill_")}:
-            self.assertIn(f"`{name}`", documented)
-        self.assertEqual(service.stop(), 0)
-
-
 class CallerTests(MetricsTest):
     def answer(self, request):
         with socket.create_connection(("127.0.0.1", self.metrics), 5) as connection:
@@ -248,7 +203,3 @@ class CallerTests(MetricsTest):
             agent = self.site.agent("--metrics", address)
             self.assertEqual(agent.wait(), 74)
             self.assertRegex(agent.log(), f"cannot serve metrics on {address}: .*--metrics")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -15,7 +15,7 @@ import unittest
 
 from export_harness import PROVIDERS, judge, validator
 from corpus import Corpus
-from harness import SiteTest, free_port, metric, run, until
+from harness import SiteTest, free_port, metric, run, succeed, until
 from ledger import EventMaker, timestamp, whole
 from scale import THOROUGH
 
@@ -111,13 +111,11 @@ class PartTests(SiteTest):
         """Live parts and replayed ones: valid, within a request, with their ids, digests and counts; and in = exported +
         refused + held + skipped for every provider."""
         self.ship()
-        verified = run("inspect", "--verify", self.site.data, timeout=600)
-        self.assertEqual(verified.returncode, 0, verified.stdout.decode()[-2000:])
+        self.assert_verified()
         self.drafts = {}
         for provider in PROVIDERS:
             output = self.site.root / "again"
-            result = run("replay", "--data", self.site.data, "--provider", provider, "--output", output, timeout=600)
-            self.assertEqual(result.returncode, 0, result.stderr.decode()[-1500:])
+            result = succeed("replay", "--data", self.site.data, "--provider", provider, "--output", output, timeout=600)
             counts = json.loads(result.stdout)
             self.assertEqual(
                 counts["lines"], counts["exported"] + counts["refused"] + counts["held"] + counts["skipped"], provider)
@@ -167,7 +165,3 @@ class PartTests(SiteTest):
                 for record in journal.records(data))
 
         self.assertEqual(entries(back), entries(whole(part)))
-
-
-if __name__ == "__main__":
-    unittest.main()

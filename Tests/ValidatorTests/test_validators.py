@@ -310,7 +310,3 @@ class ValidatorTests(unittest.TestCase):
             module = validator(provider)
             part = (VECTORS / f"{provider}.{module.EXTENSION}").read_bytes()
             self.assertEqual(judge(provider, part)[2], [], provider)
-
-
-if __name__ == "__main__":
-    unittest.main()

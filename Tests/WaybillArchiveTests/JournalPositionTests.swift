@@ -5,7 +5,7 @@ import WaybillSystem
 import WaybillTestSupport
 
 struct JournalPositionTests {
-    @Test func `a journal whose files are gone goes on where the checkpoints stand`() throws {
+    @Test func `a journal whose files are gone continues where the checkpoints stand`() throws {
         let files = FaultyFiles()
         let data = DataDirectory(root: "/data", files: files)
         try data.create()
@@ -16,7 +16,7 @@ struct JournalPositionTests {
         #expect(try data.openJournal().end == JournalPosition(5_000))
     }
 
-    @Test func `a journal goes on behind a checkpoint that a dying process left under another name`() throws {
+    @Test func `a journal continues behind a checkpoint that a dying process left under another name`() throws {
         for suffix in StateImage.suffixes {
             let files = FaultyFiles()
             let data = DataDirectory(root: "/data", files: files)

@@ -1,7 +1,7 @@
 import Testing
 import WaybillAgent
 import WaybillSystem
-import WaybillTLS
+import WaybillHost
 import WaybillTail
 
 @testable import WaybillCommands
@@ -22,9 +22,9 @@ import WaybillTail
         case "fleet": new.fleet = "7d2a40c5e9b1836f04d8fa6e21c97b53"
         case "name": new.name = try #require(AgentName("another"))
         case "token_file": new.tokenFile = "x"
-        case "metrics": new.metrics = NetworkAddress(host: "h", port: 1)
-        case "status_socket": new.statusSocket = "x"
-        case "status_token_file": new.statusTokenFile = "x"
+        case "metrics": new.status.metrics = NetworkAddress(host: "h", port: 1)
+        case "status_socket": new.status.socket = "x"
+        case "status_token_file": new.status.tokenFile = "x"
         case "tls": new.tls = TLSClientConfiguration()
         case "compression": new.compressionLevel += 1
         case "compression_threads": new.compressionThreadCount += 1
@@ -67,12 +67,12 @@ import WaybillTail
     @Test func `every member of the configuration is a key's, or made at the start`() {
         let keys: Set = [
             "name", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compressionLevel",
-            "compressionThreadCount", "batchByteCountMax", "linger", "drainPatience", "tailLimits", "metrics",
-            "statusSocket", "statusTokenFile", "connectionAgeMax", "fleet",
+            "compressionThreadCount", "batchByteCountMax", "linger", "drainPatience", "tailLimits", "status",
+            "connectionAgeMax", "fleet",
         ]
         let others: Set = [
             // From other options, the environment, or another file that a reload reads too.
-            "token", "statusToken", "writtenTexts", "reshipRule",
+            "token", "writtenTexts", "reshipRule",
             // Of the program, or of runs that end by themselves.
             "deviceKey", "usesDeviceKey", "doors", "mode", "software", "countsLines", "progress", "isNameDerived",
             "formerName",

@@ -22,7 +22,7 @@ import WaybillSystem
             """
                 - {name: web, tokens: "\(Self.digest)", envs: prod, bundles: [com.example.*, tool], formerly: [www, old]}
                 - {name: phones, tokens: ["sha256:\(String(repeating: "ab", count: 32))"], devices: on, share: 20,
-                   adopt: on, may_forward: on, skip_mib: 3,
+                   adopt: on, skip_mib: 3,
                    quotas: {connections: 9, kib_second: 64, agent_kib_second: 8, day_mib: 2, streams: 7, apps: 6, days: 5}}
 
             """)
@@ -32,7 +32,7 @@ import WaybillSystem
         #expect(agents[0].tokens == [TokenDigest(of: "0123456789abcdef")])
         #expect(agents[0].environments == ["prod"] && agents[0].bundles == ["com.example.*", "tool"])
         #expect(agents[0].formerly == ["www", "old"] && !agents[0].adopts && !agents[0].hasDevices)
-        #expect(agents[1].hasDevices && agents[1].adopts && agents[1].mayForward && agents[1].share == 20)
+        #expect(agents[1].hasDevices && agents[1].adopts && agents[1].share == 20)
         #expect(agents[1].skippedByteCountMax == 3 << 20)
         #expect(agents[0].quotas == PrincipalQuotas())
         let quotas = agents[1].quotas
@@ -61,7 +61,7 @@ import WaybillSystem
             "    - {name: a, tokens: \"\(Self.digest)\"}\n    - {name: b, tokens: \"\(Self.digest)\"}\n",
             "agents[1].tokens: has a token that is listed twice"
         ),
-        ("    []\n", "agents: lists nobody"),
+        ("    []\n", "agents: lists no one"),
     ])
     func `a problem names the entry and what to do`(agents: String, expected: String) {
         #expect(Self.problems(agents).contains { $0.contains("receiver.\(expected)") }, "\(Self.problems(agents))")

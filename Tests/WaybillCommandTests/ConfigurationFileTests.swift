@@ -6,7 +6,7 @@ import WaybillJournal
 import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
-import WaybillTLS
+import WaybillHost
 import WaybillTail
 
 @testable import WaybillCommands
@@ -160,7 +160,8 @@ import WaybillTail
         #expect(file.problems.isEmpty)
         let receiver = try #require(file.receiver)
         #expect([receiver.dataDirectory, receiver.listen.description] == ["/d", "0.0.0.0:4400"])
-        #expect(receiver.name == "collector-1" && receiver.metrics?.port == 4401 && receiver.connectionCountMax == 7)
+        #expect(
+            receiver.name == "collector-1" && receiver.status.metrics?.port == 4401 && receiver.connectionCountMax == 7)
         #expect([receiver.certificate, receiver.privateKey] == ["/etc/waybill/a.pem", "/k/a.key"])
         #expect(receiver.clientAuthorities == "/etc/waybill/ca.pem")
         #expect(receiver.archiveZone.name == "Asia/Seoul" && receiver.archiveCutOffSecond == 19_800)
@@ -318,11 +319,11 @@ import WaybillTail
             var new = started
             switch key.facts.key {
             case "data": new.dataDirectory = "x"
-            case "listen": new.port = 1
+            case "listen": new.listen.port = 1
             case "name": new.name += "x"
-            case "metrics": new.metrics = NetworkAddress(host: "h", port: 1)
-            case "status_socket": new.statusSocket = "x"
-            case "status_token_file": new.statusTokenFile = "x"
+            case "metrics": new.status.metrics = NetworkAddress(host: "h", port: 1)
+            case "status_socket": new.status.socket = "x"
+            case "status_token_file": new.status.tokenFile = "x"
             case "connections": new.connectionCountMax += 1
             case "tls.certificate": new.certificate = "x"
             case "tls.key": new.privateKey = "x"
@@ -359,6 +360,11 @@ import WaybillTail
             case "merge.checkpoint_hours": new.fleetCheckpointInterval += .seconds(3600)
             case "merge.pieces_days": new.pieceRetention += .seconds(86_400)
             case "projections": new.projections = .none
+            case "proxied.listen": new.proxied.place = "/p"
+            case "proxied.from": new.proxied.proxies = ["::1"]
+            case "proxied.group": new.proxied.group = "g"
+            case "proxied.tls": new.proxied.usesTLS = true
+            case "proxied.connections": new.proxied.connectionCountMax += 1
             default: Issue.record("\(key.facts.key) has no case here")
             }
             let changes = ConfigurationTable.changes(from: started, started, to: new)

@@ -1,5 +1,8 @@
 import Testing
+import WaybillDelivery
+import WaybillEvent
 import WaybillExport
+import WaybillSystem
 
 @testable import WaybillCommands
 
@@ -10,34 +13,58 @@ import WaybillExport
             .problems.map { $0.text(in: "f") }
     }
 
-    @Test func `the program with the HTTP client gets every key as a text`() throws {
-        let yaml = """
-            deliver:
-              data: /data
-              deliveries:
-                - {provider: mixpanel, env: prod, credentials_file: m.keys, rate: 200}
-            """
-        let deliver = try #require(ConfigurationFile(yaml: yaml, directory: "/etc/waybill").deliver)
-        #expect(
-            String(decoding: deliver.json(store: nil, merger: ""), as: UTF8.self)
-                == #"{"data":"/data","metrics":"none","status_socket":"none","status_token_file":"none","deliveries":["#
-                + #"{"provider":"mixpanel","name":"mixpanel","env":"prod","#
-                + #""credentials_file":"/etc/waybill/m.keys","region":"none","endpoint":"none","ambiguous":"skip","#
-                + #""rate":"200","timeout_seconds":"30","backoff_seconds":"60","retry_seconds":"600","force":"off"}],"#
-                + #""written":{}}"#)
+    private static func file(_ deliver: String, _ rest: String = "") throws(DeliverFile.Failure) -> DeliverFile {
+        try DeliverFile(ConfigurationFile(yaml: "deliver: \(deliver)\n\(rest)", directory: "/etc/waybill"), "f")
     }
 
-    @Test func `in a fleet it gets the bucket and the merger's name, too`() throws {
-        let yaml = """
-            store: {url: 's3://example-events/w', region: eu-central-1, ca: store.pem}
-            deliver: {data: /data}
+    @Test func `every key reaches the service`() throws {
+        let file = try Self.file(
             """
-        let file = ConfigurationFile(yaml: yaml, directory: "/etc/waybill")
-        let deliver = try #require(file.deliver)
+            {data: /data, deliveries: [{provider: mixpanel, env: prod, credentials_file: m.keys, rate: 200, region: eu,
+              ambiguous: resend, force: on, timeout_seconds: 7, backoff_seconds: 8, retry_seconds: 9}]}
+            """)
+        let entry = try #require(file.setup.entries.first)
+        #expect(entry.name == "mixpanel" && entry.credentialsFile == "/etc/waybill/m.keys")
+        #expect((entry.timeout, entry.retryLongest) == (.seconds(7), .seconds(9)))
+        var delivery = DeliveryConfiguration(dataDirectory: "/data", provider: .mixpanel)
+        (delivery.env, delivery.region, delivery.ambiguity) = (.prod, .eu, .resend)
+        (delivery.eventsPerSecond, delivery.isForced, delivery.isFollowing) = (200, true, true)
+        delivery.backoffLongest = .seconds(8)
+        #expect(entry.delivery == delivery)
+        #expect(file.deliver.status.metrics == nil && file.deliver.status.socket == nil)
+    }
+
+    @Test func `in a fleet the merger has a name`() throws {
+        let store = "store: {url: 's3://example-events/w'}\n"
+        #expect(try Self.file("{data: /data}", store + "receiver: {data: /data, name: m1}").merger == "m1")
+        #expect(throws: DeliverFile.Failure.self) { try Self.file("{data: /data}", store) }
+        #expect(throws: DeliverFile.Failure.self) {
+            try DeliverFile(ConfigurationFile(yaml: "receiver: {data: /data}", directory: "."), "f")
+        }
+    }
+
+    @Test func `a reload says which keys changed`() throws {
+        let old = try Self.file("{data: /data, deliveries: [{provider: ga4}, {provider: segment, name: b}]}")
+        let new = try Self.file("{data: /x, deliveries: [{provider: ga4, rate: 5}, {provider: posthog, name: c}]}")
         #expect(
-            String(decoding: deliver.json(store: file.store, merger: "m1"), as: UTF8.self).hasPrefix(
-                #"{"store":{"url":"s3://example-events/w","endpoint":"none","region":"eu-central-1","addressing":"auto","#
-                    + #""checksum":"auto","ca":"/etc/waybill/store.pem","merger":"m1"},"data":"/data","#))
+            ConfigurationTable.changes(from: old, old, to: new).map(\.description) == [
+                "deliver.data: /data -> /x", "deliver.deliveries.ga4.rate: the provider's documented limit -> 5",
+                "deliver.deliveries.c: absent -> present", "deliver.deliveries.b: present -> absent",
+            ])
+        #expect(ConfigurationTable.changes(from: old, old, to: new).map(\.needsRestart) == [true, false, false, false])
+        #expect(ConfigurationTable.changes(from: old, old, to: old) == [])
+    }
+
+    @Test func `the bucket of a fleet needs a restart when it changes`() throws {
+        func file(_ name: String, _ endpoint: String) throws -> DeliverFile {
+            try Self.file(
+                "{data: /data}",
+                "store: {url: 's3://example-events/w'\(endpoint)}\nreceiver: {data: /data, name: \(name)}")
+        }
+        let changes = ConfigurationTable.changes(
+            from: try file("m1", ""), try file("m1", ""),
+            to: try file("m2", ", endpoint: 'https://storage.example.com'"))
+        #expect(changes.map(\.key) == ["store.endpoint", "receiver.name"] && changes.allSatisfy(\.needsRestart))
     }
 
     @Test func `what cannot work is named with its line`() {

@@ -2,7 +2,7 @@ import Testing
 import WaybillFleet
 import WaybillJournal
 import WaybillLive
-import WaybillMetrics
+import WaybillHost
 import WaybillReceiver
 import WaybillStore
 import WaybillSystem

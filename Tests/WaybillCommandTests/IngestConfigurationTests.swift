@@ -49,20 +49,20 @@ import WaybillSystem
             - {key: wk_c0000001, bundle: com.example.c}
         """
 
-    /// The keys that have values in ``new``: none of streams, which need files.
+    /// The keys that have values in ``new``.
     private static var changed: [ConfigurationKey<DoorConfiguration>] {
-        ConfigurationTable.ingest.filter { $0.facts.name != "keys" && $0.facts.section != "streams" }
+        ConfigurationTable.ingest.filter { $0.facts.name != "keys" && $0.facts.section != "line" }
     }
 
-    @Test func `where streams go needs a restart`() throws {
+    @Test func `where tunnels lead needs a restart`() throws {
         let started = try Self.door(Self.old)
         var new = started
-        new.streams.receiver = NetworkAddress(host: "127.0.0.1", port: 4390)
-        new.streams.connectionCountMax = 3
+        new.line.receiver = "127.0.0.1:4396"
+        new.line.connectionCountMax = 3
         let changes = ConfigurationTable.changes(from: started, started, to: new)
-        #expect(changes.map(\.key) == ["ingest.streams.receiver", "ingest.streams.connections"])
+        #expect(changes.map(\.key) == ["ingest.line.receiver", "ingest.line.connections"])
         #expect(changes.allSatisfy { $0.needsRestart })
-        #expect(started.taking(new).streams.receiver == nil)
+        #expect(started.taking(new).line.receiver == nil)
     }
 
     @Test func `a reload takes each key that applies at a reload, and no other`() throws {

@@ -2,6 +2,7 @@ import Testing
 import WaybillAgent
 import WaybillProjection
 import WaybillReceiver
+import WaybillSystem
 
 @testable import WaybillCommands
 
@@ -56,7 +57,7 @@ import WaybillReceiver
         #expect(Self.problems(file) == [])
         #expect(Self.problems(Self.parsed(ServiceFile.deliver.text)) == [])
         let full = try #require(file.deliver)
-        #expect(full.dataDirectory == "/var/lib/waybill" && full.deliveries.isEmpty && full.metrics == nil)
+        #expect(full.dataDirectory == "/var/lib/waybill" && full.deliveries.isEmpty && full.status.metrics == nil)
     }
 
     @Test func `the merger's defaults can be uncommented and change nothing`() throws {
@@ -126,7 +127,7 @@ import WaybillReceiver
         let head = "receiver:\n  data: d\n"
         let file = Self.parsed(head + "  metrics: none\n  retention: {days: none}\n")
         #expect(Self.problems(file) == [])
-        #expect(file.receiver?.metrics == nil && file.receiver?.retention.dayCountMax == nil)
+        #expect(file.receiver?.status.metrics == nil && file.receiver?.retention.dayCountMax == nil)
         #expect(
             Self.problems(Self.parsed(head + "  listen: none\n")) == [
                 "f: line 3: receiver.listen: must be HOST:PORT, e.g. 127.0.0.1:4390"

@@ -1,6 +1,6 @@
 import Testing
 import WaybillLive
-import WaybillMetrics
+import WaybillHost
 
 @testable import WaybillCommands
 
@@ -111,31 +111,28 @@ import WaybillMetrics
             ])
     }
 
-    private static func door(streams: String) -> String {
+    private static func door(line: String) -> String {
         """
         {"part":"ingest","name":"127.0.0.1:4380","software":"waybill/0.1.0","time":61000,"started":1000,"health":"ok",\
         "problems":[],"lines":2,"repeated":0,"quarantined":0,"connections":1,"waiting_bytes":0,"refused":{},"faults":{},\
-        "certificate_expiry":null,\(streams)"keys":[]}
+        "certificate_expiry":null,\(line)"keys":[]}
         """
     }
 
-    @Test func `a door's streams are one line, which it has only with streams`() throws {
-        func lines(_ streams: String) throws -> [String] {
-            StatusView().lines(of: try Self.document(Self.door(streams: streams)), at: "h:1").map(\.text)
+    @Test func `a door's tunnels are one line, which it has only with a receiver`() throws {
+        func lines(_ line: String) throws -> [String] {
+            StatusView().lines(of: try Self.document(Self.door(line: line)), at: "h:1").map(\.text)
         }
         #expect(try lines("").count == 2)
         let present = """
-            "streams":{"receiver":"c:4390","connections":1,"away_since":null,"away_reason":null,"refused_agents":{}},
+            "line":{"receiver":"c:4396","tunnels":1,"away_since":null,"away_reason":null},
             """
-        #expect(try lines(present)[2...] == ["streams for c:4390: 1 connection"])
+        #expect(try lines(present)[2...] == ["tunnels to c:4396: 1 tunnel"])
         let away = """
-            "streams":{"receiver":"c:4390","connections":0,"away_since":31000,"away_reason":"refused\\u001b[2J",\
-            "refused_agents":{"token":3,"device":0}},
+            "line":{"receiver":"c:4396","tunnels":0,"away_since":31000,"away_reason":"refused\\u001b[2J"},
             """
         #expect(
-            try lines(away)[2...] == [
-                "streams for c:4390: away for 30 s (refused\\u{1b}[2J), refused clients: token 3"
-            ])
+            try lines(away)[2...] == ["tunnels to c:4396: away for 30 s (refused\\u{1b}[2J)"])
     }
 
     @Test func `what is too wide for the screen is cut, paths at their beginning`() throws {

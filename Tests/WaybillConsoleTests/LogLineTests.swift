@@ -1,7 +1,7 @@
 import Logging
 import Testing
 import WaybillJSON
-import WaybillNotices
+import WaybillHost
 import WaybillSystem
 
 @testable import WaybillConsole

@@ -1,6 +1,6 @@
 import Logging
 import Testing
-import WaybillNotices
+import WaybillHost
 import WaybillSystem
 import WaybillTesting
 

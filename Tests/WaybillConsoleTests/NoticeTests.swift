@@ -1,6 +1,6 @@
 import ArgumentParser
 import Testing
-import WaybillNotices
+import WaybillHost
 import WaybillSystem
 
 @testable import WaybillConsole
@@ -38,7 +38,7 @@ import WaybillSystem
 @Suite struct ExitStatusTests {
     @Test func `the page has the table`() throws {
         let page =
-            #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" } + "/Documentation/running.md"
+            #filePath.split(separator: "/").dropLast(3).reduce("") { "\($0)/\($1)" } + "/Documentation/run.md"
         let bytes = try #require(try POSIXFileSystem().contents(of: page))
         let rows = ExitStatus.allCases.map { "| \($0.rawValue) | \($0.meaning) |\n" }.joined()
         #expect(

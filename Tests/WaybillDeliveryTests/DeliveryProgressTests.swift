@@ -1,7 +1,7 @@
 import Testing
 import WaybillEvent
 import WaybillExport
-import WaybillMetrics
+import WaybillHost
 import WaybillStore
 import WaybillSystem
 
@@ -121,75 +121,5 @@ import WaybillSystem
         ] {
             #expect(text.contains(line + "\n"), "\(line)")
         }
-    }
-}
-
-/// The configuration as `waybill` hands it over.
-@Suite struct DeliverySetupTests {
-    private static func json(_ deliveries: [[String: String]], data: String = "/data") -> [UInt8] {
-        let usual = [
-            "provider": "ga4", "name": "ga4", "env": "none", "credentials_file": "none", "region": "none",
-            "endpoint": "none", "ambiguous": "skip", "rate": "none", "timeout_seconds": "30", "backoff_seconds": "60",
-            "retry_seconds": "600", "force": "off",
-        ]
-        let list = deliveries.map { changes in
-            let members = usual.merging(changes) { $1 }.sorted { $0.key < $1.key }
-            return "{" + members.map { "\"\($0.key)\":\"\($0.value)\"" }.joined(separator: ",") + "}"
-        }
-        return Array(
-            "{\"data\":\"\(data)\",\"metrics\":\"none\",\"status_socket\":\"none\",\"status_token_file\":\"none\",\"deliveries\":[\(list.joined(separator: ","))],\"written\":{}}"
-                .utf8)
-    }
-
-    @Test func `every key arrives`() throws {
-        let setup = try DeliverySetup(
-            json: Self.json([["rate": "200", "env": "prod", "region": "eu", "force": "on", "ambiguous": "resend"]]))
-        let entry = try #require(setup.entries.first)
-        #expect(entry.delivery.eventsPerSecond == 200)
-        #expect(entry.delivery.env == .prod)
-        #expect(entry.delivery.region == .eu)
-        #expect(entry.delivery.isForced && entry.delivery.isFollowing)
-        #expect(entry.delivery.ambiguity == .resend)
-        #expect(entry.timeout == .seconds(30) && entry.retryLongest == .seconds(600))
-        #expect(entry.credentialsFile == nil && setup.metrics == nil)
-    }
-
-    @Test func `the bucket of a fleet needs a restart when it changes`() throws {
-        func setup(_ name: String, endpoint: String) throws -> DeliverySetup {
-            let store =
-                "\"store\":{\"url\":\"s3://example-events/w\",\"endpoint\":\"\(endpoint)\",\"region\":\"none\","
-                + "\"addressing\":\"path\",\"checksum\":\"none\",\"ca\":\"none\",\"merger\":\"\(name)\"},"
-            return try DeliverySetup(json: Array("{\(store)".utf8) + Self.json([[:]]).dropFirst())
-        }
-        let old = try setup("m1", endpoint: "none")
-        let fleet = try #require(old.fleet)
-        #expect(fleet.merger == "m1" && fleet.location.text == "s3://example-events/w")
-        #expect(fleet.location.endpoint == nil && fleet.location.checksum == .none)
-        let new = try setup("m2", endpoint: "https://storage.example.com")
-        #expect(
-            old.changes(to: new, started: old) == [
-                DeliverySetup.Change(
-                    key: "store.endpoint", old: "none", new: "https://storage.example.com", needsRestart: true),
-                DeliverySetup.Change(key: "receiver.name", old: "m1", new: "m2", needsRestart: true),
-            ])
-        #expect(throws: DeliverySetup.Failure.self) { try setup("a b", endpoint: "none") }
-    }
-
-    @Test func `a reload says which keys changed`() throws {
-        let old = try DeliverySetup(json: Self.json([[:], ["name": "b", "provider": "segment"]]))
-        let new = try DeliverySetup(
-            json: Self.json([["rate": "5"], ["name": "c", "provider": "posthog"]], data: "/x"))
-        #expect(
-            old.changes(to: new, started: old) == [
-                DeliverySetup.Change(key: "deliver.data", old: "/data", new: "/x", needsRestart: true),
-                DeliverySetup.Change(key: "deliver.deliveries.ga4.rate", old: "none", new: "5", needsRestart: false),
-                DeliverySetup.Change(key: "deliver.deliveries.c", old: "absent", new: "present", needsRestart: false),
-                DeliverySetup.Change(key: "deliver.deliveries.b", old: "present", new: "absent", needsRestart: false),
-            ])
-    }
-
-    @Test func `another program's output is refused`() {
-        #expect(throws: DeliverySetup.Failure.self) { try DeliverySetup(json: Array("{}".utf8)) }
-        #expect(throws: DeliverySetup.Failure.self) { try DeliverySetup(json: Self.json([["provider": "csv"]])) }
     }
 }

@@ -100,7 +100,7 @@ private func verdict(
     }
 
     @Test(arguments: ["{}", "not json", "{\"failed_records\":[]}", "{\"failed_records\":5}", "[1]"])
-    func `a refusal that names nobody is about the whole request`(body: String) {
+    func `a refusal that names no one is about the whole request`(body: String) {
         #expect(verdict(.mixpanel, 400, body) == .refusedWhole(detail: "status 400: \(body)"))
     }
 

@@ -47,7 +47,7 @@ actor FleetTurns {
         director.resume()
     }
 
-    /// Lets one go on, or die, until it stops again.
+    /// Lets one continue, or die, until it stops again.
     func step(_ number: Int, isAlive: Bool = true) async {
         guard let continuation = self.parked.removeValue(forKey: number) else {
             preconditionFailure("\(number) does not wait")

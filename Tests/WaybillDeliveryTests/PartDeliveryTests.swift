@@ -333,7 +333,7 @@ extension PartDelivery {
                     durable = part.standing
                 case .wait(let until): now = until
                 case .held, .stop:
-                    Issue.record("nobody holds or stops")
+                    Issue.record("no one holds or stops")
                     return
                 case .finished: break lives
                 }

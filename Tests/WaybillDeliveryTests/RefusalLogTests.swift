@@ -90,7 +90,7 @@ import WaybillTestSupport
     }
 
     @Test(arguments: [false, true])
-    func `a death at any call of going on leaves the log whole, and never a manifest next to what goes on`(
+    func `a death at any call of going on leaves the log whole, and never a manifest next to what continues`(
         isPowerCut: Bool
     ) throws {
         let more = Array("{\"a\":4}\n".utf8)

@@ -45,7 +45,7 @@ private func names(_ range: Range<Int>) -> [String] { range.map { "e\($0)" } }
         for name in names(0..<10) { waybill.track(name) }
         let dispatcher = try place.dispatcher(patience: .milliseconds(50))
         guard case .failed(let failure) = await dispatcher.flush() else {
-            Issue.record("delivered to nobody")
+            Issue.record("delivered to no one")
             return
         }
         #expect([failure.deliveredCount, failure.remainingCount] == [0, 10])
@@ -99,7 +99,7 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     #expect(count == 0)
 }
 
-@Test func `a drain goes on until nothing is left`() async throws {
+@Test func `a drain continues until nothing is left`() async throws {
     let place = try Place()
     let waybill = try place.waybill()
     let dispatcher = try place.dispatcher()
@@ -143,13 +143,13 @@ func `a dispatcher that is told to wait waits`(mode: Dispatcher.Mode) async thro
     // The round before connects once it has the spool's lock.
     while !silent.hasCaller { await Task.yield() }
     guard case .failed(let failure) = await dispatcher.drain(until: .now + .milliseconds(100)) else {
-        Issue.record("delivered to nobody")
+        Issue.record("delivered to no one")
         return
     }
     #expect(failure.code == .deadline)
     before.cancel()
     guard case .failed(let stopped) = await before.value else {
-        Issue.record("delivered to nobody")
+        Issue.record("delivered to no one")
         return
     }
     #expect(stopped.code == .stopped)

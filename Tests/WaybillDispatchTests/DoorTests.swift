@@ -6,23 +6,23 @@ import Waybill
 @testable import WaybillDispatch
 import WaybillDoor
 import WaybillIngest
-import WaybillMetrics
+import WaybillHost
 import WaybillProtocol
 import WaybillReceiver
 import WaybillServerTestSupport
 import WaybillSystem
-import WaybillTLS
 
-/// Rounds over HTTP: through a door to a receiver, with the promises of a connection.
+/// Rounds through a tunnel: by a door to a receiver, with the promises of a connection.
 @Suite struct DoorTests {
     private static let token = "app-0123456789abcdef"
-    private static let doorToken = "door-0123456789abcdef"
 
     /// A receiver's place, and one whose port the door has.
     private struct Places {
         let place: Place
         let door: Place
         var url: String { "http://127.0.0.1:\(self.door.port)/" }
+        /// Where the receiver's proxies arrive.
+        var socket: String { "\(self.door.path)/line.sock" }
 
         init() throws {
             self.place = try Place()
@@ -42,10 +42,7 @@ import WaybillTLS
         var app = Principal(name: "app")
         app.tokens = [TokenDigest(of: DoorTests.token)]
         app.hasDevices = true
-        var door = Principal(name: "door")
-        door.tokens = [TokenDigest(of: DoorTests.doorToken)]
-        door.mayForward = true
-        return [app, door]
+        return [app]
     }()
 
     /// Runs a door while `body` runs.
@@ -53,20 +50,16 @@ import WaybillTLS
         _ places: Places, identity: CertificateFiles? = nil, _ body: () async throws -> Result
     ) async throws -> Result {
         let path = places.door.path
-        try POSIXFileSystem().replace("\(path)/door.token", with: Array(Self.doorToken.utf8))
         var configuration = DoorConfiguration(
             listen: NetworkAddress(host: "127.0.0.1", port: places.door.port), spool: "\(path)/spools",
             quarantine: "\(path)/quarantine")
         configuration.freeByteCountMin = 0
         (configuration.certificate, configuration.privateKey) = (identity?.chain, identity?.key)
-        var streams = StreamsConfiguration(
-            receiver: NetworkAddress(host: "127.0.0.1", port: places.place.port), agent: "door")
-        streams.tokenFile = "\(path)/door.token"
-        streams.agents = Self.agents
+        configuration.line.receiver = places.socket
         var logger = Logger(label: "door")
         logger.logLevel = .critical
         let group = ServiceGroup(
-            services: [DoorService(configuration, streams: streams, logger: logger)], logger: logger)
+            services: [DoorService(configuration, logger: logger)], logger: logger)
         async let end: Void = group.run()
         let result = try await body()
         await group.triggerGracefulShutdown()
@@ -77,7 +70,11 @@ import WaybillTLS
     private static func receiving<Result>(
         _ places: Places, _ body: () async throws -> Result
     ) async throws -> Result {
-        try await places.place.receiving(adjusting: { $0.agents = Self.agents }, body)
+        try await places.place.receiving(
+            adjusting: {
+                $0.agents = Self.agents
+                $0.proxied.place = places.socket
+            }, body)
     }
 
     @Test func `rounds through a door deliver everything once, and seal what has ended`() async throws {
@@ -116,7 +113,7 @@ import WaybillTLS
         configuration.patience = .milliseconds(50)
         let impatient = try Dispatcher(configuration)
         guard case .failed(let first) = await impatient.flush() else {
-            Issue.record("delivered to nobody")
+            Issue.record("delivered to no one")
             return
         }
         #expect(first.code == .unreachable && first.remainingCount == 1)
@@ -168,7 +165,7 @@ import WaybillTLS
         #expect(refused.message.contains("the token is missing or wrong (token)"))
     }
 
-    @Test(.enabled(if: HTTPDoorTransport.takesAuthorities))
+    @Test(.enabled(if: Dispatcher.doorsTakeAuthorities))
     func `over TLS the door's certificate is verified`() async throws {
         let places = try Places()
         try places.place.waybill().track("e0")
@@ -193,59 +190,6 @@ import WaybillTLS
         #expect(try places.place.archivedNames() == ["e0"])
     }
 
-    /// Loses every fifth answer: in turn before the door was asked, and after it has answered.
-    private final class LossyTransport: DoorTransport {
-        private let transport: any DoorTransport
-        private let count: Lock<Int>
-
-        init(_ transport: any DoorTransport, _ count: Lock<Int>) {
-            self.transport = transport
-            self.count = count
-        }
-
-        func send(_ request: DoorCall, _ done: @escaping @Sendable (Result<DoorAnswer, DoorCallFailure>) -> Void) {
-            let turn = self.count.withLock { count in
-                count += 1
-                return count % 10
-            }
-            let lost = DoorCallFailure(reason: "lost")
-            if turn == 0 { return done(.failure(lost)) }
-            self.transport.send(request) { done(turn == 5 ? .failure(lost) : $0) }
-        }
-
-        func close() { self.transport.close() }
-    }
-
-    @Test(arguments: 0..<5) func `whatever answers are lost, each event arrives once`(first: Int) async throws {
-        let places = try Places()
-        var agent = try places.configuration().agent()
-        let count = Lock(first)
-        for (address, open) in agent.doors { agent.doors[address] = { LossyTransport(open(), count) } }
-        agent.mode = .round(.untilNothingIsLeft, patience: .seconds(86_400))
-        agent.batchByteCountMax = 4096
-        do {
-            let waybill = try places.place.waybill()
-            for number in 0..<100 { waybill.track("e\(number)") }
-        }
-        let configuration = agent
-        let outcome = try await Self.receiving(places) {
-            try await Self.forwarding(places) {
-                let agent = Agent(
-                    configuration: configuration,
-                    logger: Logger(label: "agent", factory: { _ in SwiftLogNoOpLogHandler() }))
-                try await agent.run()
-                return agent.outcome
-            }
-        }
-        guard case .drained(let summary) = outcome else {
-            Issue.record("\(String(describing: outcome))")
-            return
-        }
-        #expect(summary.ackedLineCount == 100)
-        #expect(summary.connectionCount > 1, "answers were lost")
-        #expect(try places.place.archivedNames() == (0..<100).map { "e\($0)" })
-    }
-
     @Test(arguments: [
         ("http://events.example.com/", Dispatcher.Security.tls, "in the clear"),
         ("ftp://events.example.com/", .tls, "is not an address"),
@@ -266,10 +210,10 @@ import WaybillTLS
     }
 
     @Test(arguments: [
-        ("https://events.example.com", "https://events.example.com:443/"),
-        ("HTTPS://events.example.com:8443/waybill", "https://events.example.com:8443/waybill/"),
-        ("http://127.0.0.1:4380/", "http://127.0.0.1:4380/"), ("http://[::1]:4380", "http://[::1]:4380/"),
-        ("http://localhost/a/b/", "http://localhost:80/a/b/"),
+        ("https://events.example.com", "wss://events.example.com:443/v1/line"),
+        ("HTTPS://events.example.com:8443/waybill", "wss://events.example.com:8443/waybill/v1/line"),
+        ("http://127.0.0.1:4380/", "ws://127.0.0.1:4380/v1/line"), ("http://[::1]:4380", "ws://[::1]:4380/v1/line"),
+        ("http://localhost/a/b/", "ws://localhost:80/a/b/v1/line"),
     ])
     func `an address has its port and its path`(text: String, url: String) throws {
         #expect(try DoorAddress(text).url == url)

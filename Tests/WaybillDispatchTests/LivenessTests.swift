@@ -130,7 +130,7 @@ import WaybillSystem
         #expect(liveness.weigh(Self.gone(15), isInFlight: true, at: Self.time(15)) == nil)
     }
 
-    @Test func `nobody asks the kernel about a connection that owes nothing`() {
+    @Test func `no one asks the kernel about a connection that owes nothing`() {
         var liveness = Self.ready()
         for second in 1..<30 { #expect(liveness.step(isInFlight: false, at: Self.time(Double(second))) == nil) }
         #expect(liveness.weigh(Self.gone(29), isInFlight: false, at: Self.time(29)) == nil)

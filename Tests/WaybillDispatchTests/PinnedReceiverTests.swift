@@ -4,7 +4,7 @@ import WaybillDispatch
 import WaybillReceiver
 import WaybillServerTestSupport
 import WaybillSystem
-import WaybillTLS
+import WaybillHost
 
 /// A receiver with a certificate that it made itself, for no host, and that has expired in 2021.
 @Suite struct PinnedReceiverTests {

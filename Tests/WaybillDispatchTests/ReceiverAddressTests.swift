@@ -4,7 +4,7 @@ import WaybillDispatch
 import WaybillReceiver
 import WaybillServerTestSupport
 import WaybillSystem
-import WaybillTLS
+import WaybillHost
 
 /// One text with receiver, token and certificate.
 @Suite struct ReceiverAddressTests {

@@ -55,7 +55,7 @@ import WaybillSystem
         let waits = (0..<UInt64(100)).flatMap { seed in
             Self.attempts(seed: seed, until: .seconds(30), .refused).map(\.wait)
         }
-        // Nobody could wait so long for a receiver that was away for as little.
+        // No one could wait so long for a receiver that was away for as little.
         #expect(waits.contains { $0 > .seconds(30) })
     }
 

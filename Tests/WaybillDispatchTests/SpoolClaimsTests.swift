@@ -39,7 +39,7 @@ struct SpoolClaimsTests {
         try claims.claim()
         #expect(claims.allowed == folders(4, 5))
         #expect(!claims.hasUnserved)
-        // Nobody waits for a first turn.
+        // No one waits for a first turn.
         #expect(!claims.pass { _ in true })
         claims.beginRound()
         #expect(claims.pass { _ in true })

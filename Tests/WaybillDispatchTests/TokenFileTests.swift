@@ -1,6 +1,6 @@
 import Testing
 import WaybillAgent
-import WaybillMetrics
+import WaybillHost
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTail

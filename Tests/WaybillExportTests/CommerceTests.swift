@@ -73,7 +73,7 @@ import WaybillServerTestSupport
         #expect(self.output(.segment, "view_item", #"{"items":[1]}"#).contains(#"{"items":[1]}"#))
     }
 
-    @Test func `PostHog has groups, which nobody without a person has`() {
+    @Test func `PostHog has groups, which no one without a person has`() {
         #expect(self.output(.posthog, "tap", #"{"group_id":"acme"}"#).contains(#""$groups":{"group":"acme"}"#))
         #expect(!self.output(.posthog, "tap", #"{"group_id":5}"#).contains("$groups"))
         let long = "{\"group_id\":\"\(String(repeating: "g", count: 401))\"}"

@@ -68,14 +68,14 @@ import WaybillServerTestSupport
     }
 
     @Test(arguments: [Destination.amplitude, .segment, .posthog, .snowplow])
-    func `a dash is nobody, in the usual members too, and is no field`(provider: Destination) throws {
+    func `a dash is no one, in the usual members too, and is no field`(provider: Destination) throws {
         let source = SourceDescription(
             env: .prod, bundle: "b", isForeign: true, stream: LineStream(principal: "web", id: "a"))
         let line = "\(Self.start),\"user\":\"-\",\"anon\":\"b5372db0\"}"
         let record = try #require(export([line], ExportOptions(provider: provider), source: source).records.first)
         #expect(!record.text.contains("\"-\"") && record.text.contains("b5372db0"))
-        let nobody = "\(Self.start),\"user\":\"-\",\"anon\":\"-\"}"
-        let sink = export([nobody], ExportOptions(provider: provider), source: source)
+        let dashes = "\(Self.start),\"user\":\"-\",\"anon\":\"-\"}"
+        let sink = export([dashes], ExportOptions(provider: provider), source: source)
         #expect(sink.refusals.count == (provider == .snowplow ? 0 : 1))
         #expect(!sink.output.contains("\"-\"") && !sink.output.contains("\"uid\"") && !sink.output.contains("\"duid\""))
     }

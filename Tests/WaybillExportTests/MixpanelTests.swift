@@ -143,7 +143,7 @@ import WaybillSystem
         #expect(properties["$user_id"] == nil)
     }
 
-    @Test func `an event of nobody has an empty id, which is no person`() throws {
+    @Test func `an event of no one has an empty id, which is no person`() throws {
         let properties = try self.properties(event(user: "null").replacing("\"anon\":", with: "\"none\":"))
         #expect(properties["distinct_id"]?.text == "")
         #expect(properties["$device_id"] == nil && properties["$user_id"] == nil)

@@ -16,7 +16,7 @@ import WaybillServerTestSupport
         (Destination.mixpanelProfiles, RefusalReason.mixpanelBadID), (.amplitude, .amplitudeBadID),
         (.segment, .segmentNoUser), (.posthog, .posthogBadID),
     ])
-    func `an event of nobody is refused`(provider: Destination, reason: RefusalReason) {
+    func `an event of no one is refused`(provider: Destination, reason: RefusalReason) {
         let line = self.replacing(anon: "", in: event(kind: "user", user: nil, members: #","traits":{"a":1}"#))
         #expect(self.refusal(provider, line) == reason)
     }

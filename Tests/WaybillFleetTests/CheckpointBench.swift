@@ -136,7 +136,7 @@ final class CheckpointBench {
 
     static var dayPath: String { "archive/env=prod/bundle=com.example.app/date=2026-11-20" }
 
-    /// An archive's state, and the file of a day that goes on behind its checkpoint.
+    /// An archive's state, and the file of a day that continues behind its checkpoint.
     private func project(upTo end: JournalPosition, _ files: FaultyFiles) throws {
         let folder = "/data/" + Self.dayPath
         let key = "file:\(Self.dayPath)/late-00001.ndjson"

@@ -83,7 +83,7 @@ import WaybillTestSupport
         #expect(self.pieces(bench).filter { $0.hasPrefix("journal/gone~") } == [pieces.last])
     }
 
-    @Test func `small batches go on where they stopped`() throws {
+    @Test func `small batches continue where they stopped`() throws {
         let bench = CheckpointBench()
         let files = try CheckpointBench.disk()
         var merger = try bench.merger("m1", files)

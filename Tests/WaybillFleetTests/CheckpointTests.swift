@@ -18,7 +18,7 @@ import WaybillTestSupport
         return merger
     }
 
-    @Test func `a merger that is restored at each barrier goes on with the same bytes`() throws {
+    @Test func `a merger that is restored at each barrier continues with the same bytes`() throws {
         let bench = CheckpointBench()
         let (stays, lost) = (try CheckpointBench.disk(), try CheckpointBench.disk())
         var first = try bench.merger("m1", stays)
@@ -113,7 +113,7 @@ import WaybillTestSupport
         let second = try bench.make(merger, files, seed: 2)
         #expect(second.byteCount > 50_000)
         #expect(second.uploadedByteCount < 50_000)
-        // At the same barrier somebody was first.
+        // At the same barrier someone was first.
         #expect(throws: CheckpointFailure.self) { try bench.make(merger, files, seed: 3) }
     }
 

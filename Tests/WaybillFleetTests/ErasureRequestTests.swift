@@ -55,7 +55,7 @@ import WaybillTestSupport
         ) { $0.kind == .user && $0.person == .id(id) }
     }
 
-    @Test func `numbers count up, the first key stays, and nobody is asked for twice`() throws {
+    @Test func `numbers count up, the first key stays, and no one is asked for twice`() throws {
         let store = MemoryStore()
         #expect(try Self.ask("a", store, key: 1).request.number == 1)
         let second = try Self.ask("b", store, key: 2)
@@ -83,7 +83,7 @@ import WaybillTestSupport
         #expect(!asked.isRepeated)
     }
 
-    @Test func `a lost answer asks for nobody twice`() throws {
+    @Test func `a lost answer asks for no one twice`() throws {
         let store = MemoryStore()
         store.setFaults { $0.verb == .create ? .unanswered : nil }
         #expect(throws: StoreError.self) { try Self.ask("a", store) }

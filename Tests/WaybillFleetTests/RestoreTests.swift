@@ -9,7 +9,7 @@ import WaybillTestSupport
 
 @Suite struct RestoreTests {
     @Test(arguments: 0..<UInt64(40))
-    func `a lost disk comes back byte for byte, and the receiver goes on in its chain`(seed: UInt64) throws {
+    func `a lost disk comes back byte for byte, and the receiver continues in its chain`(seed: UInt64) throws {
         let bench = try RestoreBench(seed: seed)
         let end = try bench.live(Int(seed % 3) + 1)
         let target = FaultyFiles()

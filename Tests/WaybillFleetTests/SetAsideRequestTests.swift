@@ -143,7 +143,7 @@ import WaybillTestSupport
         try bench.merge(&merger, files)
         let standing = Lock(ReaderStanding.unknown)
         _ = try Self.ask(1, 0, bench.store)
-        // A damaged one, and one of a line that has not come, keep nobody waiting.
+        // A damaged one, and one of a line that has not come, keep no one waiting.
         bench.store.place(SetAsideRequest.key(of: 2), Array("{}".utf8))
         _ = try Self.ask(2, 0, reader: "csv", bench.store)
 

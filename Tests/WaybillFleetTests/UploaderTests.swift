@@ -116,7 +116,7 @@ extension Uploader where Files == FaultyFiles {
         #expect(uploader.divergenceCount == 0)
     }
 
-    @Test func `a directory that was put back from a copy goes on in a chain of its own`() throws {
+    @Test func `a directory that was put back from a copy continues in a chain of its own`() throws {
         var generator = SeededGenerator(seed: 7)
         let bench = try UploadBench()
         var journal = try bench.journal()
@@ -200,7 +200,7 @@ extension Uploader where Files == FaultyFiles {
         let chain = uploader.chain
         #expect(chain != former)
         #expect(uploader.stored == first)
-        // Another start goes on in it.
+        // Another start continues in it.
         uploader = try bench.uploader(of: journal, seed: 3)
         #expect(uploader.chain == chain)
         uploader.finish(upTo: journal.end)

@@ -1,5 +1,6 @@
 import Testing
 import WaybillIngest
+import WaybillSystem
 
 @testable import WaybillDoor
 

@@ -5,7 +5,7 @@ import WaybillJSON
 import WaybillSystem
 import WaybillTestSupport
 
-/// The requests in `Protocol/vectors/ingest`, whose lines another implementation made (`Tools/waybill_peer/ingest.py`).
+/// The requests in `Protocol/vectors/ingest`, whose lines follow `Documentation/ingest.md` and are kept by hand.
 @Suite struct IngestVectorTests {
     private static let writer = "019aa0b4-7a80-7c3e-9f21-5d0c8b1e4f60"
     private static let receivedAt: Int64 = 1_795_165_200_000
@@ -109,7 +109,7 @@ import WaybillTestSupport
     }
 
     @Test(arguments: Dialect.allCases)
-    func `a request becomes the same lines and faults as in the other implementation`(dialect: Dialect) throws {
+    func `a request becomes the lines and faults of its vector`(dialect: Dialect) throws {
         let rows = try Self.rows(of: dialect)
         #expect(rows.count > 10)
         for row in rows {

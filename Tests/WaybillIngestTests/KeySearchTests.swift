@@ -1,7 +1,7 @@
 import Testing
 import WaybillIngest
 
-/// Keys in bodies that nobody has read yet.
+/// Keys in bodies that no one has read yet.
 @Suite struct KeySearchTests {
     private static func find(_ body: String) -> KeySearch.Finding {
         KeySearch.find(in: Array(body.utf8)) { $0 == "wk_test0001" || $0 == "wk_test0002" }

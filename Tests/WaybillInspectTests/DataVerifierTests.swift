@@ -184,15 +184,16 @@ import WaybillTestSupport
         let whole = try #require(bench.disk.bytes(of: path))
         let end = try #require(JournalPath.position(ofSegment: names[1])).rawValue
         #expect(whole.count == end)
+        let nuls: [UInt8] = [0, 0]
         let mark = Message.mark(position: UInt64(end), milliseconds: 1, checksum: 7).encoded
         let open = Message.open(StreamNumber(9), ProjectionBench.description(9), .none).encoded
-        for torn in [mark, open, mark + open, mark + open.dropLast(3), Array(open.prefix(9))] {
+        for torn in [mark, open, mark + open, mark + open.dropLast(3), Array(open.prefix(9)), nuls, mark + nuls] {
             bench.disk.place(path, whole + torn)
             let report = Self.verify(bench)
             #expect(report.problems == [])
             #expect(report.notes.contains { $0.contains("the last \(torn.count) bytes are not part of the journal") })
         }
-        for foreign in [Array("x".utf8), Array("MARK".utf8), open + mark, mark + Array("no entry\n".utf8), [0, 0]] {
+        for foreign in [Array("x".utf8), Array("MARK".utf8), open + mark, mark + Array("no entry\n".utf8), [0, 1]] {
             bench.disk.place(path, whole + foreign)
             #expect(Self.verify(bench).problems.map(\.code) == [.unexplained])
         }

@@ -4,7 +4,7 @@ import WaybillProtocol
 import WaybillSystem
 import WaybillTestSupport
 
-/// A stream that gets another owner, and goes on where it was.
+/// A stream that gets another owner, and continues where it was.
 @Suite struct JournalAdoptionTests {
     private static let owner = StreamOwner(principal: "web", bundles: ["com.example.*"])
 

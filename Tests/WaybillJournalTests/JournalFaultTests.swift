@@ -12,7 +12,7 @@ import WaybillTestSupport
     func `a commit that fails at any call is made good by the next, and survives crashes`(
         fault: FaultyFiles.Fault
     ) throws {
-        // 0 begins a segment, 1 goes on in one, 2 rolls.
+        // 0 begins a segment, 1 continues in one, 2 rolls.
         for scenario in 0..<3 {
             var call = 1
             while try self.failCommit(scenario: scenario, call: call, fault) { call += 1 }
@@ -212,7 +212,7 @@ import WaybillTestSupport
         #expect(call > 8)
     }
 
-    @Test func `a segment that is gone is named, and streams go on where a reader holds them`() throws {
+    @Test func `a segment that is gone is named, and streams continue where a reader holds them`() throws {
         let bench = try JournalBench(segmentByteCountMax: 100)
         var journal = try bench.open()
         for _ in 0..<4 {

@@ -20,7 +20,7 @@ import WaybillTestSupport
             }
             do { try bench.commit(&journal) } catch { #expect(journal.hasStaged == true) }
             guard Bool.random(using: &generator) else { continue }
-            // Not always to its end: the next call goes on.
+            // Not always to its end: the next call continues.
             while let record = try reader.next(upTo: journal.end) {
                 found.append(ReadBatch(record))
                 if Int.random(in: 0..<5, using: &generator) == 0 { break }

@@ -5,7 +5,7 @@ import WaybillSystem
 import WaybillTestSupport
 
 @Suite struct JournalRecoveryTests {
-    /// Three groups in one segment: two streams open, one goes on and is skipped in, one is sealed.
+    /// Three groups in one segment: two streams open, one continues and is skipped in, one is sealed.
     private static func threeGroups() throws -> (bench: JournalBench, bytes: [UInt8], ends: [Int]) {
         let bench = try JournalBench()
         var journal = try bench.open()

@@ -34,7 +34,7 @@ import WaybillTestSupport
         return try #require(bench.disk.bytes(of: "/journal/\(last)")).count
     }
 
-    @Test func `streams at rest are in no head, and go on where they were`() throws {
+    @Test func `streams at rest are in no head, and continue where they were`() throws {
         let bench = try Self.bench(AwakeLimits(openCountAtStart: 5))
         var journal = try bench.open()
         try Self.start(1, &journal, bench)
@@ -58,7 +58,8 @@ import WaybillTestSupport
         bench.expectBatches(upTo: journal.end)
     }
 
-    @Test func `one that woke and was sealed rests as sealed, and one that another owner takes over goes on`() throws {
+    @Test func `one that woke and was sealed rests as sealed, and one that another owner takes over continues`() throws
+    {
         let bench = try Self.bench(AwakeLimits(sealedCount: 0, openCountAtStart: 0))
         var journal = try bench.open()
         try Self.write(1..<10, &journal, bench)
@@ -111,7 +112,7 @@ import WaybillTestSupport
                 #expect(journal.position(of: name).rawValue == bench.standings[name]?.durable)
                 #expect(journal.streams.count <= 2 + 10 + round)
             }
-            // What one of them gets goes on, whatever wakes before its group is written.
+            // What one of them gets continues, whatever wakes before its group is written.
             _ = try journal.wake(JournalBench.description(1 + round))
             bench.stageBatch(1 + round, in: &journal)
             for stream in 100..<150 { _ = try journal.wake(JournalBench.description(stream)) }
@@ -233,7 +234,7 @@ import WaybillTestSupport
         }
     }
 
-    @Test func `where the archive has more of one at rest, it goes on there`() throws {
+    @Test func `where the archive has more of one at rest, it continues there`() throws {
         let bench = try Self.bench(AwakeLimits(openCountAtStart: 0))
         var journal = try bench.open()
         try Self.write(1..<4, &journal, bench)

@@ -68,7 +68,7 @@ import WaybillSystem
         #expect(ring.ordinal(after: LineID(batch: JournalPosition(999_999), line: 0)) == ring.end)
     }
 
-    @Test func `it can begin again, and goes on counting`() {
+    @Test func `it can begin again, and continues counting`() {
         var ring = Self.ring(rows: 8)
         ring.append(Self.batch(0, lines: 3))
         ring.removeAll(from: JournalPosition(700))

@@ -149,7 +149,7 @@ import WaybillTestSupport
         #expect(state.event(named: "019550fc-0000-7000-8000-000000000003") == nil)
     }
 
-    @Test func `a person has what was before the sign-in, and nobody else's`() throws {
+    @Test func `a person has what was before the sign-in, and no one else's`() throws {
         let live = try LiveBench()
         try live.write([
             [

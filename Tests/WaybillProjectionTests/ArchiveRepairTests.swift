@@ -6,7 +6,7 @@ import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
 
-/// What a start makes of an archive that somebody else has cut, emptied or taken the checkpoint of.
+/// What a start makes of an archive that someone else has cut, emptied or taken the checkpoint of.
 @Suite struct ArchiveRepairTests {
     /// Starts an archive and runs it to the journal's end.
     @discardableResult

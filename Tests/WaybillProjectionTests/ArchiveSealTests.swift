@@ -293,7 +293,7 @@ import WaybillTestSupport
         }
     }
 
-    @Test func `a manifest that somebody took away is made anew by the next seal`() throws {
+    @Test func `a manifest that someone took away is made anew by the next seal`() throws {
         let (bench, files) = try ArchiveProjectionTests.bench(seed: 2)
         var projection = try Archive(data: bench.data, zone: .utc)
         var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)

@@ -304,7 +304,7 @@ import WaybillTestSupport
         #expect(bench.tree("exports") == expected)
     }
 
-    @Test func `compressing goes on in small steps, between which the projection writes`() throws {
+    @Test func `compressing continues in small steps, between which the projection writes`() throws {
         let bench = try ProjectionBench()
         let text = (0..<1999).map { Self.line($0) }.joined()
         try bench.write([(ProjectionBench.description(0), Array(text.utf8))], at: ProjectionBench.noon)

@@ -90,7 +90,7 @@ private struct LoneBench {
         #expect(try bench.live(batches))
         #expect(bench.read == ["ab", "ce", "f"])
         #expect(bench.deathCount == 2)
-        // Nobody else leaves it out.
+        // No one else leaves it out.
         #expect(try PoisonedLines.read(in: bench.data) == nil)
     }
 

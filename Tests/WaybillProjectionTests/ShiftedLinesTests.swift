@@ -92,7 +92,7 @@ import WaybillTestSupport
         "2026-11-20": ["01", "04", "05", "07", "09", "0b", "0c", "0d", "0e", "0f", "12"],
     ]
 
-    @Test func `days that are too many are one day of exports, and of nobody else`() throws {
+    @Test func `days that are too many are one day of exports, and of no one else`() throws {
         let bench = try Self.bench()
         try Self.archive(bench, days: 2)
         try Self.export(bench)
@@ -198,7 +198,7 @@ import WaybillTestSupport
     }
 
     /// A merged journal has one receiver's batches of today before another's of yesterday.
-    @Test func `batches in no order of their days give nobody more days`() throws {
+    @Test func `batches in no order of their days give no one more days`() throws {
         let bench = try ProjectionBench()
         for (number, day) in [0, -1, 0, -7, 0].enumerated() {
             let lines = (1...3).map { Self.line(number * 10 + $0, day: number * 3 + $0) }

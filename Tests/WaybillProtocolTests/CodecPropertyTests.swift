@@ -93,10 +93,7 @@ struct RandomMessages {
         return OpenClaim(
             from: Bool.random(using: &self.generator) ? self.offset() : nil,
             by: Bool.random(using: &self.generator) ? self.text() : nil,
-            proof: Bool.random(using: &self.generator) ? ProofDigest(self.bytes(16)) : nil,
-            client: Bool.random(using: &self.generator)
-                ? ForwardedClient(
-                    principal: self.name(0...9), agent: self.name(0...9), address: self.name(0...9)) : nil)
+            proof: Bool.random(using: &self.generator) ? ProofDigest(self.bytes(16)) : nil)
     }
 
     mutating func printable() -> String {

@@ -208,7 +208,7 @@ import WaybillProtocol
         #expect(at == [], "an answer to an OPEN that was refused")
     }
 
-    @Test func `answers about a stream that nobody opened are not sent`() {
+    @Test func `answers about a stream that no one opened are not sent`() {
         var session = Self.session(.unknown)
         let messages =
             session.opened(Sample.one, at: StreamOffset(0), .empty, isSealed: false, end: Sample.end)

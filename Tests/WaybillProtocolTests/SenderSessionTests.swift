@@ -122,7 +122,7 @@ import WaybillProtocol
         #expect(action == .close(.ackOutOfRange(Sample.one, StreamOffset(149))))
     }
 
-    @Test func `a refused stream is opened again and goes on where AT says`() {
+    @Test func `a refused stream is opened again and continues where AT says`() {
         var session = Self.session(.refused)
         #expect(session.inFlightByteCount == 0)
         let late = session.receive(Sample.ack(9000))

@@ -233,7 +233,7 @@ struct SessionSimulation: ~Copyable {
         case .close(let failure):
             Issue.record("the agent gave up: \(failure)")
         case .move:
-            Issue.record("nobody asked the agent to move")
+            Issue.record("no one asked the agent to move")
         }
     }
 

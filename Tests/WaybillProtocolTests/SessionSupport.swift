@@ -98,8 +98,7 @@ enum Sample {
     ]
 
     static let claim = OpenClaim(
-        from: StreamOffset(100), by: Self.receiver.id, proof: Self.proof(100).digest,
-        client: ForwardedClient(principal: "web", agent: "browser", address: "192.0.2.7:51034"))
+        from: StreamOffset(100), by: Self.receiver.id, proof: Self.proof(100).digest)
 
     static let counts = [QuarantineCount(stream: Self.id("a"), reason: "not-json", count: 3)]
 }

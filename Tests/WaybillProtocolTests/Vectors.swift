@@ -207,11 +207,6 @@ extension OpenClaim {
             let digest: ProofDigest = try #require(ProofDigest(text.utf8))
             self.proof = digest
         }
-        if let client = row["client"] {
-            self.client = ForwardedClient(
-                principal: try client.requireText("principal"), agent: try client.requireText("agent"),
-                address: try client.requireText("address"))
-        }
     }
 }
 

@@ -74,7 +74,7 @@ struct AdmissionBudgetTests {
         #expect(admitted.all == ["greedy 0", "other"])
     }
 
-    @Test func `slow payloads hold what has arrived, and the oldest always goes on`() {
+    @Test func `slow payloads hold what has arrived, and the oldest always continues`() {
         let budget = AdmissionBudget(byteCount: 16 << 20)
         let piece = AdmissionBudget.pieceByteCount
         var begun: [Int] = []

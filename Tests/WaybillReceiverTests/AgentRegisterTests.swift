@@ -3,7 +3,7 @@ import WaybillProtocol
 import WaybillSystem
 
 @testable import WaybillReceiver
-@testable import WaybillTLS
+@testable import WaybillHost
 
 @Suite struct AgentRegisterTests {
     private static let now = WallTime(milliseconds: 1_790_000_000_000)
@@ -135,25 +135,6 @@ import WaybillSystem
         }
     }
 
-    @Test func `only a forwarder opens streams for others, and only for known ones`() throws {
-        let register = AgentRegister([
-            Self.principal("door", tokens: [Self.oldToken]) { $0.mayForward = true },
-            Self.principal("web", tokens: [Self.newToken]) { $0.environments = ["prod"] },
-        ])
-        func agent(_ token: String) throws -> AdmittedAgent {
-            try register.authenticate(AgentCredentials(Self.hello(token: token), certificate: nil), at: Self.now).get()
-        }
-        let web = ForwardedClient(principal: "web", agent: "w1", address: "10.0.0.1")
-        let client = try #require(try register.client(web, of: agent(Self.oldToken)))
-        #expect(client.owner == StreamOwner(principal: "web", environments: ["prod"]))
-        #expect(try register.client(web, of: agent(Self.newToken)) == nil)
-        for (principal, name) in [("nobody", "w1"), ("web", "a/b"), ("web", ""), ("", "w1")] {
-            let client = ForwardedClient(principal: principal, agent: name, address: "10.0.0.1")
-            #expect(try register.client(client, of: agent(Self.oldToken)) == nil)
-        }
-        #expect(AgentRegister(token: nil).client(web, of: AdmittedAgent(principal: .everyone, agent: "a")) == nil)
-    }
-
     @Test func `a foreign file opens only within the patterns`() {
         func may(_ format: StreamFormat, _ env: String, _ bundle: String) -> Bool {
             var principal = Principal(name: "web")
@@ -211,7 +192,7 @@ import WaybillSystem
         #expect(found.contains { $0.hasPrefix("2.formerly: a is the name of a principal") })
     }
 
-    @Test func `a principal has credentials that somebody can show`() {
+    @Test func `a principal has credentials that someone can show`() {
         #expect(Self.problems([Self.principal("a")]).map { $0.prefix(20) } == ["0.tokens: are missin"])
         #expect(
             Self.problems([Self.principal("a", tokens: ["1", "2", "3"])]).map { $0.prefix(22) }

@@ -72,7 +72,7 @@ import WaybillSystem
         #expect(Self.next(feed, after: 200) == "nothing")
     }
 
-    @Test func `the archive itself waits for nobody`() {
+    @Test func `the archive itself waits for no one`() {
         let feed = Self.feed()
         guard case .entry(let entry)? = feed.next(after: JournalPosition(100), until: Self.passed) else {
             Issue.record("nothing came")

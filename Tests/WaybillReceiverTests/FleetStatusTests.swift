@@ -105,7 +105,7 @@ import WaybillTestSupport
         var changed: [[Principal]] = [[both[0]], [both[0], self.principal("web", token: "another-token-16")]]
         let changes: [(inout Principal) -> Void] = [
             { $0.environments = ["prod"] }, { $0.bundles = ["com.*"] }, { $0.formerly = ["x"] }, { $0.adopts = true },
-            { $0.hasDevices = true }, { $0.share = 2 }, { $0.mayForward = true }, { $0.skippedByteCountMax = 1 },
+            { $0.hasDevices = true }, { $0.share = 2 }, { $0.skippedByteCountMax = 1 },
             { $0.quotas.connectionCountMax = 1 }, { $0.certificates = [.name("n")] },
         ]
         for change in changes {

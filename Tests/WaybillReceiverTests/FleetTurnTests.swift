@@ -63,7 +63,8 @@ private final class TurnBench {
 }
 
 @Suite struct FleetTurnTests {
-    @Test func `the bucket begins where the own archive ends, and the archive goes on where the bucket ends`() throws {
+    @Test func `the bucket begins where the own archive ends, and the archive continues where the bucket ends`() throws
+    {
         let bench = try TurnBench(segments: [0, 1000])
         try bench.set("archive", ["position": "1000", "file:x": "7"])
         try bench.set("export-csv", ["position": "900"])

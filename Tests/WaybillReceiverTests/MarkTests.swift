@@ -148,7 +148,7 @@ import WaybillTesting
         #expect(bench.closed.count == 1)
     }
 
-    @Test func `the thread that commits tells that it goes on, and tells nothing while the disk hangs`() throws {
+    @Test func `the thread that commits tells that it continues, and tells nothing while the disk hangs`() throws {
         var bench = try Bench()
         bench.follow()
         let disk = bench.bench.disk

@@ -240,7 +240,7 @@ private struct PoisonBench {
         #expect(other.poison == life.poison)
     }
 
-    /// The archive's files, without what only says that somebody began to write again.
+    /// The archive's files, without what only says that someone began to write again.
     private static func archive(of life: PoisonBench) -> [String: [Substring]] {
         life.bench.tree("archive").mapValues { $0.split(separator: "\n").filter { !$0.hasPrefix("OPEN ") } }
     }

@@ -201,7 +201,7 @@ private struct GroupBench: ~Copyable {
         bench.step()
         #expect(good.batches == bench.positions)
         #expect(bad.batches == Array(bench.positions[..<9]))
-        // Its second attempt begins at its checkpoint; the other one goes on meanwhile.
+        // Its second attempt begins at its checkpoint; the other one continues meanwhile.
         bench.clock.advance(milliseconds: 1000)
         let new = (0..<8).map { bench.publish($0) }
         bench.step(9)
@@ -221,7 +221,7 @@ private struct GroupBench: ~Copyable {
         #expect(bad.batches == bench.positions + new)
     }
 
-    @Test func `records that are no batches keep nobody behind`() throws {
+    @Test func `records that are no batches keep no one behind`() throws {
         let (early, late) = (Notes("early"), Notes("late"))
         late.failures = [11]
         var bench = try GroupBench(early, late, hasStarted: true)

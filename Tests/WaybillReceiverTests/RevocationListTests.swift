@@ -2,7 +2,7 @@ import Testing
 import WaybillProtocol
 import WaybillSystem
 
-@testable import WaybillTLS
+@testable import WaybillHost
 
 /// Certificates and lists of one authority, as the `openssl` command makes them.
 enum CertificateSamples {

@@ -1,7 +1,7 @@
 import Testing
 import WaybillReceiver
 
-@testable import WaybillTLS
+@testable import WaybillHost
 
 /// Revocation lists are taken from the authorities of the agents alone.
 @Suite struct RevocationSignatureTests {
@@ -83,7 +83,7 @@ import WaybillReceiver
         #expect(try !Self.isValid(CertificateSamples.der(CertificateSamples.list), of: Self.authority))
     }
 
-    @Test func `a list that was changed or cut is valid for nobody`() throws {
+    @Test func `a list that was changed or cut is valid for no one`() throws {
         let list = try CertificateSamples.der(Self.list)
         for index in list.indices {
             var changed = list

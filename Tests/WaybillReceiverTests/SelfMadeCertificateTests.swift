@@ -2,7 +2,7 @@ import Testing
 import WaybillReceiver
 import WaybillServerTestSupport
 import WaybillSystem
-import WaybillTLS
+import WaybillHost
 
 @Suite struct SelfMadeCertificateTests {
     private static let now = WallTime(milliseconds: 1_795_435_200_000)

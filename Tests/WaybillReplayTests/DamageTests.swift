@@ -149,7 +149,7 @@ import WaybillTestSupport
         #expect(parts().count == 1)
     }
 
-    @Test func `a part that was sent and is damaged is named, and the replay goes on`() throws {
+    @Test func `a part that was sent and is damaged is named, and the replay continues`() throws {
         let bench = try Self.bench()
         try Self.archive(bench)
         try Self.export(bench, .compressed)

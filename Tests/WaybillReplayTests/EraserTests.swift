@@ -351,7 +351,7 @@ import WaybillTestSupport
         try Self.expectErased(start)
         let expected = Self.bytes(start)
         let ahead = try whole.copy()
-        // Another merger has merged on: one of the person's ids, in a line of somebody else.
+        // Another merger has merged on: one of the person's ids, in a line of someone else.
         let line = Self.line(1, day: 18).replacing("erased-person", with: "someone-else")
         try ahead.write([(ProjectionBench.description(1), Array(line.utf8))])
         try Self.eraseOfFleet(ahead)

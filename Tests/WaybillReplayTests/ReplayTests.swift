@@ -72,7 +72,7 @@ import WaybillTestSupport
     }
 
     /// A receiver died between the two renames of a rewrite.
-    @Test func `a live export whose checkpoint was being rewritten goes on where it stands`() throws {
+    @Test func `a live export whose checkpoint was being rewritten continues where it stands`() throws {
         let bench = try Self.bench()
         try bench.write([(ProjectionBench.description(0), Array(Self.line(100, day: 20).utf8))])
         let path = bench.data.statePath("export-mixpanel")

@@ -193,7 +193,7 @@ func `lines of a write that failed are stored once, whatever of it the file has`
     #expect(spool.nextSequence == 2)
 }
 
-@Test func `a full disk is reported and work goes on by itself`() throws {
+@Test func `a full disk is reported and work continues by itself`() throws {
     let disk = FaultyFiles()
     var spool = try SpoolWriter(directory: "/spool", writer: writerID, on: disk)
     _ = try spool.appendLine("one")

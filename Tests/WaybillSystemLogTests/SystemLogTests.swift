@@ -336,7 +336,7 @@ func `a journald that dies gives way to syslog and gets the events back`() throw
             log.eventStored(events[0], at: at(0))
             #expect(try journal.receiveAll().count == 1)
         }
-        // Its name is still there, and nobody listens.
+        // Its name is still there, and no one listens.
         log.eventStored(events[1], at: at(2000))
         log.eventStored(events[2], at: at(2500))
         #expect(try syslog.receiveAll().count == 2)
@@ -352,7 +352,7 @@ func `a journald that dies gives way to syslog and gets the events back`() throw
 }
 
 @Test
-func `a journald that reads nothing holds nobody up, and what it misses is counted`() throws {
+func `a journald that reads nothing holds no one up, and what it misses is counted`() throws {
     try withFolder { folder in
         let site = try Site(folder)
         let journal = try LocalSocket(site.sockets.journal, .datagram)

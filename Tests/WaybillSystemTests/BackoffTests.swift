@@ -18,7 +18,7 @@ func `waits never exceed the bound, which doubles up to the longest and starts a
 }
 
 @Test(arguments: 0..<UInt64(50))
-func `a limit narrows one wait, and the bound goes on doubling`(seed: UInt64) {
+func `a limit narrows one wait, and the bound continues doubling`(seed: UInt64) {
     var backoff = Backoff(from: .seconds(2), to: .seconds(60), SeededGenerator(seed: seed))
     for _ in 0..<5 { #expect(backoff.fail(noLongerThan: .milliseconds(100)) <= .milliseconds(100)) }
     var wider = backoff

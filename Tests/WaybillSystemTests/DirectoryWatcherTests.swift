@@ -195,7 +195,7 @@
             }
         }
 
-        @Test func `others may lock files on a network mount or FUSE, and nobody else an overlay's`() {
+        @Test func `others may lock files on a network mount or FUSE, and no one else an overlay's`() {
             for type: UInt32 in [0x6969, 0xFF53_4D42, 0x6573_5546, 0x0102_1997] {
                 #expect(FileSystemType.isShared(type))
             }

@@ -31,7 +31,7 @@ struct GuardedFilesTests {
         self.patience.begin()
     }
 
-    /// Lets everything go on, and returns once calls are made again.
+    /// Lets everything continue, and returns once calls are made again.
     private func settle() {
         self.stalled.release()
         repeat { self.mounts.refresh(POSIXClock().monotonicTime()) } while !self.mounts.hanging.isEmpty
@@ -116,7 +116,7 @@ struct GuardedFilesTests {
     }
 
     @Test
-    func `other places go on, and the mount does once it answers`() throws {
+    func `other places continue, and the mount does once it answers`() throws {
         self.hang("/far") { try self.files.list("/far") }
         #expect(try self.text(of: "/near/a") == "/near/a\n")
         #expect(try self.text(of: "/other/a") == "/other/a\n")

@@ -47,7 +47,7 @@ struct ContentMemoryTests {
         let departure = departures.settle(old)
         #expect(departure?.candidates.map(\.file) == [new])
         #expect(departure?.candidates.map(\.end) == [BatchEnds.End(offset: 20, hash: 3)])
-        #expect(departure?.goneEnd == nil)
+        #expect(departure?.gone == nil)
         #expect(departures.former(of: new) == nil)
         #expect(departures.isEmpty)
         #expect(departures.departed(from: "/a") == nil)
@@ -65,12 +65,12 @@ struct ContentMemoryTests {
         #expect(haveLeft == [false, true, true])
         let settled = departures.settle(keys[0])
         let departure = try #require(settled)
-        #expect(departure.goneEnd?.offset == 30)
+        #expect(departure.gone?.end.offset == 30)
         departures.note(keys[0], from: "/a", Self.time(12))
         departures.resume(departure, of: keys[0], with: departure.candidates[...])
         #expect(departures.candidates(of: keys[0]) == [keys[3]])
         let again = departures.settle(keys[0])
-        #expect(again?.goneEnd?.offset == 30)
+        #expect(again?.gone?.end.offset == 30)
     }
 
     @Test

@@ -42,6 +42,21 @@ struct FormerEntriesTests {
         #expect(!former.isFrozen(entry) && !former.isGone("a"))
     }
 
+    @Test func `of one file's entries on several devices, the one of which most was shipped counts`() {
+        var shipped = self.entry("a-2-7")
+        var renumbered = self.entry("a-1-7")
+        shipped.path = renumbered.path
+        shipped.held = [HeldOffset(receiver: 1, incarnation: 0, offset: 700, digest: nil)]
+        // A clock went back.
+        (shipped.modified, renumbered.modified) = (9, 10)
+        for entries in [[shipped, renumbered], [renumbered, shipped]] {
+            var former = FormerEntries()
+            for entry in entries { former.insert(entry) }
+            #expect(former.entry(at: renumbered.path) == shipped)
+        }
+        #expect(renumbered.isLater(than: shipped) && shipped.isAhead(of: renumbered))
+    }
+
     @Test func `a change is made where there is one, to entries of every kind`() {
         var former = FormerEntries()
         for entry in [entry("a"), entry("b"), entry("0", isSegment: true)] { former.insert(entry) }

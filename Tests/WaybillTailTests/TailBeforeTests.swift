@@ -167,7 +167,7 @@ struct TailBeforeTests {
     }
 
     @Test(arguments: [true, false])
-    func `the receiver that skipped the bytes lets nothing go while nobody has them`(isRestarted: Bool) throws {
+    func `the receiver that skipped the bytes lets nothing go while no one has them`(isRestarted: Bool) throws {
         var holder = store("second")
         let bench = try waiting(&holder)
         var other = store("bench")

@@ -30,7 +30,7 @@ struct TailDescriptorTests {
         #expect(told.count == 1)
         #expect(!bench.notices.contains { if case .unreadable = $0 { true } else { false } })
         #expect(bench.withTail { $0.openFileCount } < descriptorCount)
-        // A file keeps what it has: with descriptors again, all goes on.
+        // A file keeps what it has: with descriptors again, all continues.
         files.clearFaults()
         files.append("/log/0.log", "last\n")
         bench.settle()

@@ -62,7 +62,7 @@ struct TailFleetTests {
         bench.run()
         #expect(bench.skipped == [id: ["0+8 before"]])
         #expect(bench.received[id] == Array("one\ntwo\nthree\n".utf8))
-        #expect(bench.withTail { $0.addressToAskFirst } == nil, "nobody is asked twice")
+        #expect(bench.withTail { $0.addressToAskFirst } == nil, "no one is asked twice")
     }
 
     // MARK: Failover

@@ -115,7 +115,7 @@ struct TailHangTests {
     }
 
     @Test
-    func `a file that was renamed is not finished while nobody knows whether it grows`() throws {
+    func `a file that was renamed is not finished while no one knows whether it grows`() throws {
         self.disk.append("/far/a.log", "far 1\n")
         self.bench.run()
         self.disk.move("/far/a.log", "/far/a.log.1")

@@ -74,7 +74,7 @@ struct TailIdentityTests {
         bench.settle()
         #expect(files.exists(paths[0]))
         #expect(files.memory.openDescriptorCount <= 1)
-        // Somebody else deletes it, and the next segment gets its inode.
+        // Someone else deletes it, and the next segment gets its inode.
         files.remove(paths[0])
         files.append(paths[1], text)
         #expect(files.inode(of: paths[1]) == inode)
@@ -207,7 +207,7 @@ struct TailIdentityTests {
     }
 
     @Test
-    func `unreadable files and directories are reported once and hold nobody up`() throws {
+    func `unreadable files and directories are reported once and hold no one up`() throws {
         let files = FaultyFiles()
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")

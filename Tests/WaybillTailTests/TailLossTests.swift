@@ -4,7 +4,7 @@ import WaybillSystem
 import WaybillTail
 import WaybillTestSupport
 
-/// Random lives of a log folder whose writers destroy what nobody has read yet.
+/// Random lives of a log folder whose writers destroy what no one has read yet.
 private struct LossyLife {
     /// What was in a file from when it was made or cut until it was cut or deleted.
     struct Content {

@@ -8,7 +8,7 @@ private struct FolderModel {
     struct File {
         var path: String
         var text = ""
-        /// Renamed out of the patterns; nobody writes to it any more.
+        /// Renamed out of the patterns; no one writes to it any more.
         var isOutside = false
     }
 

@@ -52,7 +52,7 @@ struct TailReshipTests {
         #expect(try Reshipment.reship(path, on: files) == .renamed(to: newPath))
         #expect(try Reshipment.reship(newPath, on: files) == .renamedBefore)
         #expect(throws: Reshipment.Failure.missing(path: path)) { try Reshipment.reship(path, on: files) }
-        // A crash of the machine left the old name, or somebody put the file back.
+        // A crash of the machine left the old name, or someone put the file back.
         files.append(path, "one\n")
         #expect(throws: Reshipment.Failure.taken(path: newPath)) { try Reshipment.reship(path, on: files) }
         bench.settle()

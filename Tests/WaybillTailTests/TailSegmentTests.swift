@@ -93,7 +93,7 @@ struct TailSegmentTests {
     }
 
     @Test
-    func `a segment whose writer took back what nobody had read of it goes once the writer is gone`() throws {
+    func `a segment whose writer took back what no one had read of it goes once the writer is gone`() throws {
         for kept in ["", "one\n"] {
             let files = FaultyFiles()
             let bench = try TailBench(files)
@@ -297,7 +297,7 @@ struct TailSegmentTests {
     }
 
     @Test
-    func `a segment that has its name elsewhere is not sealed, and goes on when it comes back`() throws {
+    func `a segment that has its name elsewhere is not sealed, and continues when it comes back`() throws {
         let bench = try TailBench(files)
         files.append(path(1), "one\n")
         let writer = try lockAsWriter(path(1))
@@ -378,7 +378,7 @@ struct TailSegmentTests {
     }
 
     @Test(arguments: [false, true])
-    func `a segment that is gone is not sealed where a part of it is held, and goes on when it comes back`(
+    func `a segment that is gone is not sealed where a part of it is held, and continues when it comes back`(
         isHeldElsewhere: Bool
     ) throws {
         let bench = try TailBench(files)
@@ -419,7 +419,8 @@ struct TailSegmentTests {
     }
 
     @Test
-    func `a segment that is deleted while a part of it is held is not sealed, and goes on when it comes back`() throws {
+    func `a segment that is deleted while a part of it is held is not sealed, and continues when it comes back`() throws
+    {
         var limits = TailLimits()
         limits.openFileCountMax = 1
         let bench = try TailBench(files, limits: limits)

@@ -31,7 +31,7 @@ struct TailShorteningTests {
     }
 
     @Test(arguments: [false, true])
-    func `a file that is shorter for a moment goes on`(isRestarted: Bool) throws {
+    func `a file that is shorter for a moment continues`(isRestarted: Bool) throws {
         let bench = try TailBench(files)
         let text = self.shipped(bench)
         try bench.checkpoint()

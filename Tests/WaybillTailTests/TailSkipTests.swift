@@ -17,7 +17,7 @@ struct TailSkipTests {
     }
 
     @Test(arguments: [true, false], [16, 8, 1] as [UInt64])
-    func `a segment of which somebody skipped bytes stays, although its last bytes are proved`(
+    func `a segment of which someone skipped bytes stays, although its last bytes are proved`(
         isSealed: Bool, skippedByteCount: UInt64
     ) throws {
         let bench = try bench()
@@ -90,7 +90,7 @@ struct TailSkipTests {
         }
     }
 
-    @Test func `a line that somebody else skipped, and of which there is no copy, is not given up`() throws {
+    @Test func `a line that someone else skipped, and of which there is no copy, is not given up`() throws {
         let bench = try bench()
         let text = "one\nlong line of text\ntwo\n"
         files.append(segment, text)
@@ -104,7 +104,7 @@ struct TailSkipTests {
         #expect(Set(bench.disputed) == [Self.segmentID])
     }
 
-    @Test func `a log goes on, whatever was skipped`() throws {
+    @Test func `a log continues, whatever was skipped`() throws {
         let bench = try bench()
         files.append("/log/a.log", "one\n")
         bench.run()

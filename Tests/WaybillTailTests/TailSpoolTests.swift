@@ -37,7 +37,7 @@ struct TailSpoolTests {
         #expect(bench.withTail { $0.notices.loss } == TailLoss())
     }
 
-    @Test func `a segment whose writer lives goes on at the next turn, and nothing is lost or sent twice`() throws {
+    @Test func `a segment whose writer lives continues at the next turn, and nothing is lost or sent twice`() throws {
         let bench = try self.bench()
         for spool in 1...2 { files.append(path(spool), "one of \(spool)\n") }
         let writers = try (1...2).map { spool in
@@ -96,7 +96,7 @@ struct TailSpoolTests {
         #expect(bench.batches.map(\.bytes) == [Array("one\n".utf8)])
     }
 
-    @Test func `a segment that a mirror replaces goes on where it was`() throws {
+    @Test func `a segment that a mirror replaces continues where it was`() throws {
         let bench = try self.bench()
         files.append(copy(in: 1), "one\n")
         let writer = try files.open(copy(in: 1), .append)
@@ -146,7 +146,7 @@ struct TailSpoolTests {
     // MARK: Behind a link
 
     @Test(arguments: [false, true])
-    func `a segment whose spool's link leads elsewhere is not sealed, and goes on when the link leads back`(
+    func `a segment whose spool's link leads elsewhere is not sealed, and continues when the link leads back`(
         isRestarted: Bool
     ) throws {
         var limits = TailLimits()

@@ -28,7 +28,7 @@ struct TailSuccessionTests {
     }
 
     @Test(arguments: [false, true], [true, false])
-    func `a file that is renamed over itself with more lines goes on`(isStopped: Bool, hasBirths: Bool) throws {
+    func `a file that is renamed over itself with more lines continues`(isStopped: Bool, hasBirths: Bool) throws {
         let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
         let bench = try TailBench(files)
         files.append("/log/a.log", Self.lines(0..<50))
@@ -51,7 +51,7 @@ struct TailSuccessionTests {
     }
 
     @Test(arguments: [false, true])
-    func `a file that is deleted and made again goes on, in the same inode too`(hasBirths: Bool) throws {
+    func `a file that is deleted and made again continues, in the same inode too`(hasBirths: Bool) throws {
         let files = FaultyFiles(MemoryDisk(hasBirths: hasBirths))
         var limits = TailLimits()
         limits.openFileCountMax = 1
@@ -100,7 +100,7 @@ struct TailSuccessionTests {
         #expect(bench.texts == [Self.lines(0..<50) + "old\n", Self.lines(0..<50) + "new\n"])
     }
 
-    @Test func `a file that has waited for another one and is a content of its own goes on in a third`() throws {
+    @Test func `a file that has waited for another one and is a content of its own continues in a third`() throws {
         let bench = try TailBench(files)
         files.append("/log/a.log", Self.lines(0..<50))
         Self.run(bench)
@@ -161,7 +161,7 @@ struct TailSuccessionTests {
         #expect(bench.texts == [Self.lines(0..<70)])
         files.append("/log/a.log", Self.lines(70..<80))
         bench.scan()
-        // A program goes on in the old file, which the new one was copied from.
+        // A program continues in the old file, which the new one was copied from.
         Self.replace(files, "/log/a.log", Self.lines(0..<75))
         Self.run(bench, milliseconds: 20_000)
         #expect(bench.texts == [Self.lines(0..<80), Self.lines(0..<75)])
@@ -169,7 +169,7 @@ struct TailSuccessionTests {
     }
 
     @Test
-    func `files that follow one another quickly go on one after the other`() throws {
+    func `files that follow one another quickly continue one after the other`() throws {
         let bench = try TailBench(files)
         files.append("/log/a.log", Self.lines(0..<50))
         Self.run(bench)
@@ -204,7 +204,7 @@ struct TailSuccessionTests {
     }
 
     @Test(arguments: ["/log/a.log.1", "/log/a-1.log"])
-    func `a log that was rotated before its device got another number goes on without births`(name: String) throws {
+    func `a log that was rotated before its device got another number continues without births`(name: String) throws {
         let disk = MemoryDisk(hasBirths: false)
         let files = FaultyFiles(disk)
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a*"]))])
@@ -223,7 +223,7 @@ struct TailSuccessionTests {
     }
 
     @Test
-    func `of contents on several device numbers the last one goes on`() throws {
+    func `of contents on several device numbers the last one continues`() throws {
         let disk = MemoryDisk(hasBirths: false)
         let files = FaultyFiles(disk)
         let bench = try TailBench(files)
@@ -246,7 +246,7 @@ struct TailSuccessionTests {
     }
 
     @Test
-    func `what goes on in another file is known after the agent was killed at once`() throws {
+    func `what continues in another file is known after the agent was killed at once`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
         files.append("/log/a.log", Self.lines(0..<50))
         Self.run(bench)
@@ -266,7 +266,7 @@ struct TailSuccessionTests {
     }
 
     @Test
-    func `with one open file, what goes on twice in a row goes on`() throws {
+    func `with one open file, what continues twice in a row continues`() throws {
         var limits = TailLimits()
         limits.openFileCountMax = 1
         let bench = try TailBench(files, limits: limits)

@@ -79,7 +79,7 @@ struct TailTruncationTests {
         bench.run()
         #expect(bench.texts == ["head\none\ntwo\n", "head\nuno\n"])
         #expect(bench.order[1] == String(bench.order[0].dropLast()) + "1")
-        // Without a registry nobody knows that the earlier content is over.
+        // Without a registry no one knows that the earlier content is over.
         #expect(bench.sealed == (keepsRegistry ? [bench.order[0]] : []))
     }
 
@@ -122,7 +122,7 @@ struct TailTruncationTests {
     }
 
     @Test(arguments: [false, true])
-    func `a cut between what was read and what was seen is counted, and the rest of the stream goes on`(
+    func `a cut between what was read and what was seen is counted, and the rest of the stream continues`(
         isStopped: Bool
     ) throws {
         let bench = try TailBench(files)

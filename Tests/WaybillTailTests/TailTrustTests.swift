@@ -174,7 +174,7 @@ struct TailTrustTests {
 
     // MARK: Streams from before the receiver knew principals
 
-    @Test func `a file with the bytes of a stream from before goes on there`() throws {
+    @Test func `a file with the bytes of a stream from before continues there`() throws {
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         bench.run()
@@ -261,7 +261,7 @@ struct TailTrustTests {
     }
 
     @Test(arguments: [true, false])
-    func `without a registry the incarnation with most of the file goes on`(isRestarted: Bool) throws {
+    func `without a registry the incarnation with most of the file continues`(isRestarted: Bool) throws {
         let bench = try TailBench(files)
         files.append("/log/a.log", "one\n")
         bench.run()
@@ -287,7 +287,7 @@ struct TailTrustTests {
     }
 
     @Test(arguments: [true, false], [true, false])
-    func `a sealed log that grew goes on in a stream that skips what is held`(
+    func `a sealed log that grew continues in a stream that skips what is held`(
         isRegistryLost: Bool, isKilled: Bool
     ) throws {
         let bench = try TailBench(files)

@@ -122,7 +122,7 @@ struct TailWishTests {
         #expect(try kept == [])
     }
 
-    @Test func `nobody can ask for more than a day`() throws {
+    @Test func `no one can ask for more than a day`() throws {
         let bench = try bench()
         ask("{\"seconds\":999999999}\n")
         ship(1, bench)

@@ -116,7 +116,7 @@ private struct MomentsScreen: ScreenEvent, FieldlessEvent {}
             .contains("\"session_n\":2,") == true)
 }
 
-@Test func `the next process goes on with the install and numbers its own lines`() throws {
+@Test func `the next process continues with the install and numbers its own lines`() throws {
     let disk = FaultyFiles()
     let first = try Client(on: disk)
     first.track("a")
@@ -132,7 +132,7 @@ private struct MomentsScreen: ScreenEvent, FieldlessEvent {}
 }
 
 @Test(arguments: ["", "{}", "{\"v\":1,\"anon\":\"b5372db0-c21e-41e4-8dfc-aa07a5b093db\",\"session_n\":-1}\n", "\u{0}"])
-func `a damaged install file is set aside and the start goes on`(text: String) throws {
+func `a damaged install file is set aside and the start continues`(text: String) throws {
     let disk = FaultyFiles()
     try disk.createDirectory("/spool")
     disk.place("/spool/install.json", Array(text.utf8))

@@ -43,7 +43,7 @@ private struct Silent: EventObserver {
     #expect(waybill.anonymousID == waybill.sessionID)
 }
 
-@Test func `an app whose client cannot be created goes on with one that is switched off`() {
+@Test func `an app whose client cannot be created continues with one that is switched off`() {
     let configuration = WaybillClient.Configuration(
         spool: "/dev/null", environment: .dev, bundle: "com.example.shop", version: "1", build: "1")
     let waybill = (try? WaybillClient(configuration)) ?? .disabled

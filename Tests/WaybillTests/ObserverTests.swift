@@ -102,7 +102,7 @@ func `an observer sees an event as one provider gets it`() throws {
 }
 
 @Test
-func `an observer that hangs holds nobody up, and what it misses is counted`() throws {
+func `an observer that hangs holds no one up, and what it misses is counted`() throws {
     let sleeper = Sleeper()
     let witness = Witness()
     let client = try Client()

@@ -70,7 +70,7 @@ import WaybillYAML
         #expect(root.mapping?[1].value.sequence?.map(\.int) == [1, 2])
     }
 
-    /// Each level names the one before it ten times: nobody may multiply that out.
+    /// Each level names the one before it ten times: no one may multiply that out.
     @Test func `aliases of aliases cost nothing`() throws {
         var text = "a0: &a0 [x]\n"
         for level in 1...60 {

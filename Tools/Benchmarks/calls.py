@@ -78,7 +78,7 @@ def allocations(options):
     The counter is that of `waybill-benchmark`, loaded before the C library; nothing where it cannot be built.
     """
     compiler = shutil.which("cc") or shutil.which("clang")
-    source = bench.REPOSITORY / "Sources/CAllocations"
+    source = bench.REPOSITORY / "Tests/Support/CAllocations"
     counts = {}
     with bench.Workplace(options, "allocations") as place:
         counter = place.path("counter.so")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what a line costs more once somebody was erased from a data directory.
+"""Measures what a line costs more once someone was erased from a data directory.
 
     Tools/Benchmarks/erasure.py --runs 10 --seconds 1
 

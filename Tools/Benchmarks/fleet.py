@@ -12,7 +12,7 @@ in memory, which checks every signature (`buckets.SmallStore` of the end-to-end 
 - `upload`: a backlog through an agent and a receiver into the archive, without and with a bucket, in turn. MB/s of raw
   lines until every line is in the archive; `seconds_until_answered`: until the agent's last line was acknowledged, with a
   bucket until it was stored, at least until the archive had all. The goal is a `ratio` of 0.9 and more.
-  The row with a bucket goes on with `waybill merge --once` of what the receiver put there. Its archive has a thread of
+  The row with a bucket continues with `waybill merge --once` of what the receiver put there. Its archive has a thread of
   its own, so the rest of the process is merging alone: raw MB per CPU second of that (`merging_mb_per_cpu_s`) against those
   of the receiver in the same run (`receiver_mb_per_cpu_s`), and of the receiver without its archive's thread
   (`receiving_mb_per_cpu_s`). The goal is a `merge_ratio` of 3 and more.
@@ -610,24 +610,6 @@ def growths(options):
                 lambda place, fleet, sizes=sizes: grown(place, fleet, options, *sizes))
 
 
-GROWTH_COLUMNS = [
-    ("receivers", "Receivers"), ("streams", "Streams"), ("piece_mib", "MiB of a piece"), ("pieces", "Pieces"),
-    ("stored_mb_per_s", "Stored, MB/s"), ("receiver_peak_mb", "Receiver, peak MB"), ("merge_mb_per_s", "Merged, MB/s"),
-    ("merge_peak_mb", "Merger, peak MB")]
-
-
-def growth_table(records):
-    """The growth as Markdown; a run without a figure has none."""
-    rows = ["| " + " | ".join(title for _, title in GROWTH_COLUMNS) + " |", "| " + " | ".join("---" for _ in GROWTH_COLUMNS) + " |"]
-    for record in records:
-        if record.get("benchmark") == "growth":
-            clean = record.get("ledger") == "clean"
-            cells = [str(record[key]) for key, _ in GROWTH_COLUMNS] if clean else [record["row"], "no figure"]
-            cells += [""] * (len(GROWTH_COLUMNS) - len(cells))
-            rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
-
-
 BENCHMARKS = {"upload": uploads, "delay": delays, "limit": limits, "growth": growths}
 
 
@@ -673,8 +655,6 @@ def main():
     if "upload" in options.names:
         print(json.dumps({"benchmark": "upload", "ratio": ratio(records), "goal": 0.9}), flush=True)
         print(json.dumps({"benchmark": "merge", "ratio": merge_ratio(records), "goal": 3}), flush=True)
-    if "growth" in options.names:
-        print(growth_table(records))
     if any(record.get("ledger") != "clean" for record in records):
         sys.exit("some runs have no figure")
     return None

@@ -6,7 +6,8 @@ without a sync; and what idle connections take.
 
 Loads by wrk on another core of the same machine, on 100 connections: batches of 50 events, single events, batches at a
 pace of some 1,200 a second, and nginx with one line of its log a request. The ledger: every event of an answered request is
-in the spool once. At the end, 10,000 idle connections, and 2,000 with TLS.
+in the spool once. At the end, 10,000 idle connections, and 2,000 with TLS; with `--tunnels` alone 5,000 tunnels of agents that
+have said HELLO and rest, and 2,000 with TLS.
 
 With `--servers`, instead, two servers without anything behind them in turn: one of SwiftNIO alone, as the door is, and one
 of hummingbird (`swift build -c release --package-path Tools/Benchmarks --product http-servers`). Prints NDJSON.
@@ -97,15 +98,9 @@ def started(options, folder, more=""):
 def idle(options, folder, count, has_tls=False, name=None):
     """The memory of a door, or of a server with nothing behind it, with so many connections that say nothing."""
     more = f"idle_seconds: 3600, connections: {count + 10}, address_connections: {count + 10}, "
-    if has_tls:
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-             "-subj", "/CN=localhost", "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
-            check=True, capture_output=True)
-        more += f"tls: {{certificate: '{folder}/certificate.pem', key: '{folder}/key.pem'}}, "
+    context = with_certificate(folder) if has_tls else None
+    more += certified(folder) if has_tls else ""
     process, port = bare(options, name) if name else started(options, folder, more)[:2]
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     connections = []
     try:
         before = resident(process.pid)
@@ -122,6 +117,69 @@ def idle(options, folder, count, has_tls=False, name=None):
     return {
         "what": (f"{name}, " if name else "") + f"{count} idle connections" + (", TLS" if has_tls else ""), "before_mb": round(before, 1),
         "resident_mb": round(after, 1), "kb_each": round((after - before) * 1000 / count, 2), "ledger": True}
+
+
+def tunnels(options, folder, count, has_tls=False):
+    """The memory of a door and a receiver with so many agents that have said HELLO through a tunnel and rest."""
+    config, listening = folder / "receiver.yaml", folder / "line.sock"
+    config.write_text(
+        f"receiver: {{data: '{folder}/data', listen: '127.0.0.1:{free_port()}', proxied: {{listen: '{listening}'}}, "
+        f"limits: {{silent_connections: {count}}}}}\n")
+    receiver = subprocess.Popen([options.binary, "receiver", "--config", config], stdout=subprocess.DEVNULL, stderr=open(folder / "r.log", "wb"))
+    while not listening.exists():
+        if receiver.poll() is not None:
+            sys.exit((folder / "r.log").read_text())
+        time.sleep(0.05)
+    more = (
+        f"idle_seconds: 3600, connections: {count + 10}, address_connections: {count + 10}, "
+        f"line: {{receiver: '{listening}', connections: {count}}}, ")
+    context = with_certificate(folder) if has_tls else None
+    process, port = started(options, folder, more + (certified(folder) if has_tls else ""))[:2]
+    agents = []
+    try:
+        before = [resident(each.pid) for each in (process, receiver)]
+        for number in range(count):
+            agent = socket.create_connection(("127.0.0.1", port), timeout=30)
+            agent = context.wrap_socket(agent) if has_tls else agent
+            agents.append(agent)
+            agent.sendall(
+                b"GET /v1/line HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+            if not agent.recv(4096).startswith(b"HTTP/1.1 101 "):
+                sys.exit(f"agent {number} gets no tunnel")
+            said = b'HELLO {"protocol":[1],"agent":"a%d","instance":"1","accept":["zlib"]}\n' % number
+            # Masked with zeros, so that it stays as it is.
+            agent.sendall(bytes([0x82, 0x80 | len(said)]) + bytes(4) + said)
+            while b"READY " not in (told := agent.recv(4096)):
+                if not told:
+                    sys.exit(f"agent {number} is not let in")
+        time.sleep(1)
+        after = [resident(each.pid) for each in (process, receiver)]
+    finally:
+        for agent in agents:
+            agent.close()
+        for each in (process, receiver):
+            each.terminate()
+            each.wait()
+    each = [round((now - then) * 1000 / count, 2) for now, then in zip(after, before)]
+    return {
+        "what": f"{count} idle tunnels" + (", TLS" if has_tls else ""), "door_mb": round(after[0], 1), "receiver_mb": round(after[1], 1),
+        "door_kb_each": each[0], "receiver_kb_each": each[1], "kb_each": round(sum(each), 2), "ledger": True}
+
+
+def with_certificate(folder):
+    """Makes a certificate, and what trusts it."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
+        check=True, capture_output=True)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def certified(folder):
+    return f"tls: {{certificate: '{folder}/certificate.pem', key: '{folder}/key.pem'}}, "
 
 
 def resident(pid):
@@ -215,6 +273,7 @@ def main():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--directory", default=None, help="where the spools are written")
     parser.add_argument("--servers", default=None, help="the program http-servers")
+    parser.add_argument("--tunnels", action="store_true", help="idle tunnels alone")
     options = parser.parse_args()
     is_good = True
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -228,6 +287,9 @@ def main():
             functools.partial(server, options, name=name, count=count)
             for count in (50, 1) for name in ("nio", "hummingbird")]
         rests = [functools.partial(idle, options, count=10_000, name=name) for name in ("nio", "hummingbird")]
+    if options.tunnels:
+        loads, rests = [], [
+            lambda folder: tunnels(options, folder, 5_000), lambda folder: tunnels(options, folder, 2_000, has_tls=True)]
     for run in range(1, options.runs + 1):
         for measure in loads + (rests if run == options.runs else []):
             folder = pathlib.Path(tempfile.mkdtemp(prefix="waybill-ingest-", dir=options.directory))

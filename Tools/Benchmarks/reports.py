@@ -35,7 +35,7 @@ def timestamp(milliseconds):
 class Visits:
     """Visits of people to an app: views of screens, taps and logins, of one session each.
 
-    Made from a seed. Every person comes once before somebody comes again; two of three are known by an id.
+    Made from a seed. Every person comes once before someone comes again; two of three are known by an id.
     """
 
     def __init__(self, options):

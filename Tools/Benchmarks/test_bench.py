@@ -272,13 +272,6 @@ class FleetTests(unittest.TestCase):
         self.assertEqual(fleet.merge_ratio(records), 3)
         self.assertIsNone(fleet.merge_ratio([{**record, "ledger": "failed"} for record in records]))
 
-    def test_a_growth_without_a_figure_stands_in_the_table_as_such(self):
-        clean = {"benchmark": "growth", "row": "1", "ledger": "clean", "receivers": 1, "streams": 10, "piece_mib": 8, "pieces": 7,
-                 "stored_mb_per_s": 99.5, "receiver_peak_mb": 44.1, "merge_mb_per_s": 55.5, "merge_peak_mb": 40.1}
-        table = fleet.growth_table([clean, {"benchmark": "growth", "row": "2", "ledger": "failed"}]).splitlines()
-        self.assertEqual(
-            table[2:], ["| 1 | 10 | 8 | 7 | 99.5 | 44.1 | 55.5 | 40.1 |", "| 2 | no figure |  |  |  |  |  |  |"])
-
     def test_the_time_of_threads_is_kept_by_name_after_their_end(self):
         def work():
             pathlib.Path("/proc/thread-self/comm").write_text("busy")
@@ -361,7 +354,3 @@ class FleetPageTests(unittest.TestCase):
 class RateTests(unittest.TestCase):
     def test_a_megabyte_is_a_million_bytes(self):
         self.assertEqual(throughput.rate(485_000_000, 2), 242.5)
-
-
-if __name__ == "__main__":
-    unittest.main()

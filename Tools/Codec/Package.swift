@@ -12,19 +12,21 @@ let settings: [SwiftSetting] = [
     .define("ISAL"),
 ]
 
-func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Product/\(name)", swiftSettings: settings)
+func module(_ place: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(
+        name: String(place.split(separator: "/").last ?? ""), dependencies: dependencies, path: "Product/\(place)",
+        swiftSettings: settings)
 }
 
 let package = Package(
     name: "waybill-codec",
     platforms: [.macOS(.v15)],
     targets: [
-        .target(name: "CWaybillSystem", path: "Product/CWaybillSystem"),
-        .systemLibrary(name: "CISAL", path: "Product/CISAL", pkgConfig: "libisal"),
-        .systemLibrary(name: "CZlib", path: "Product/CZlib", pkgConfig: "zlib"),
-        module("WaybillSystem", ["CWaybillSystem"]),
-        module("WaybillCompression", ["CISAL", "CZlib"]),
+        .target(name: "CWaybillSystem", path: "Product/C/CWaybillSystem"),
+        .systemLibrary(name: "CISAL", path: "Product/C/CISAL", pkgConfig: "libisal"),
+        .systemLibrary(name: "CZlib", path: "Product/C/CZlib", pkgConfig: "zlib"),
+        module("Core/WaybillSystem", ["CWaybillSystem"]),
+        module("Core/WaybillCompression", ["CISAL", "CZlib"]),
         .testTarget(
             name: "WaybillCompressionTests", dependencies: ["WaybillCompression", "WaybillSystem"],
             path: "Tests/WaybillCompressionTests", swiftSettings: settings),

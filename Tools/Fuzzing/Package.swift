@@ -23,8 +23,11 @@ let counted = ["cmp1", "cmp2", "cmp4", "cmp8", "const_cmp1", "const_cmp2", "cons
 let isPlanted = Context.environment["WAYBILL_FUZZ_PLANTED"] != nil
 let planted: [Target] = isPlanted ? [.target(name: "PlantedJSON", path: "Planted", swiftSettings: settings)] : []
 
-func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Product/\(name)", swiftSettings: settings)
+func module(_ place: String, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(
+        name: String(place.split(separator: "/").last ?? ""), dependencies: dependencies,
+        path: "Product/Sources/\(place)",
+        swiftSettings: settings)
 }
 
 let package = Package(
@@ -33,59 +36,56 @@ let package = Package(
     targets: [
         .target(name: "FuzzCosts", path: "Costs"),
         .target(
-            name: "CWaybillSystem", path: "Product/CWaybillSystem", exclude: ["PrivacyInfo.xcprivacy"],
+            name: "CWaybillSystem", path: "Product/Sources/C/CWaybillSystem", exclude: ["PrivacyInfo.xcprivacy"],
             cSettings: cSettings),
-        .systemLibrary(name: "CLibcrypto", path: "Product/CLibcrypto", pkgConfig: "libcrypto"),
-        .systemLibrary(name: "CYAML", path: "Product/CYAML", pkgConfig: "yaml-0.1"),
-        .systemLibrary(name: "CZlib", path: "Product/CZlib", pkgConfig: "zlib"),
-        module("WaybillSystem", ["CWaybillSystem"]),
-        module("WaybillDigest"),
-        module("WaybillJSON"),
-        module("WaybillYAML", ["CYAML"]),
-        module("WaybillEvent", ["WaybillDigest", "WaybillJSON"]),
-        module("WaybillCompression", ["CZlib"]),
-        module("WaybillProtocol", ["WaybillDigest", "WaybillJSON"]),
-        module("WaybillSpool", ["WaybillSystem"]),
-        module("Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillTail", ["WaybillDigest", "WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
-        module("WaybillJournal", ["WaybillCompression", "WaybillDigest", "WaybillProtocol", "WaybillSystem"]),
+        .systemLibrary(name: "CLibcrypto", path: "Product/Sources/C/CLibcrypto", pkgConfig: "libcrypto"),
+        .systemLibrary(name: "CYAML", path: "Product/Sources/C/CYAML", pkgConfig: "yaml-0.1"),
+        .systemLibrary(name: "CZlib", path: "Product/Sources/C/CZlib", pkgConfig: "zlib"),
+        module("Core/WaybillSystem", ["CWaybillSystem"]),
+        module("Core/WaybillJSON"),
+        module("Programs/WaybillYAML", ["CYAML"]),
+        module("Core/WaybillEvent", ["WaybillJSON", "WaybillSystem"]),
+        module("Core/WaybillCompression", ["CZlib"]),
+        module("Core/WaybillProtocol", ["WaybillJSON", "WaybillSystem"]),
+        module("Core/WaybillSpool", ["WaybillSystem"]),
+        module("App/Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
+        module("Agent/WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
+        module("Receiver/WaybillJournal", ["WaybillCompression", "WaybillProtocol", "WaybillSystem"]),
         module(
-            "WaybillArchive",
+            "Archive/WaybillArchive",
+            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
+        module("Cloud/WaybillStore", ["WaybillArchive", "WaybillJSON", "WaybillSystem"]),
+        .target(
+            name: "WaybillTestSupport", dependencies: ["WaybillStore", "WaybillSystem"],
+            path: "Product/Tests/Support/WaybillTestSupport",
+            swiftSettings: settings),
+        module(
+            "Cloud/WaybillFleet",
             [
-                "CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillJSON",
-                "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol",
+                "WaybillStore", "WaybillSystem",
             ]),
-        module("WaybillStore", ["WaybillArchive", "WaybillDigest", "WaybillJSON", "WaybillSystem"]),
-        module("WaybillTestSupport", ["WaybillStore", "WaybillSystem"]),
+        module("Archive/WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
-            "WaybillFleet",
+            "Archive/WaybillProjection",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillDigest", "WaybillJSON", "WaybillJournal",
-                "WaybillProtocol", "WaybillStore", "WaybillSystem",
-            ]),
-        module("WaybillExport", ["WaybillDigest", "WaybillEvent", "WaybillJSON", "WaybillSystem"]),
-        module(
-            "WaybillProjection",
-            [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
-                "WaybillJournal", "WaybillProtocol", "WaybillSystem",
+                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJournal",
+                "WaybillJSON", "WaybillProtocol", "WaybillSystem",
             ]),
         module(
-            "WaybillInspect",
+            "Archive/WaybillInspect",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillJSON", "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
                 "WaybillSystem",
             ]),
         module(
-            "WaybillIngest",
-            [
-                "WaybillCompression", "WaybillDigest", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem",
-            ]),
+            "Cloud/WaybillIngest",
+            ["WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
         // What judges answers and claims; the rest of it needs an HTTP client.
         .target(
             name: "WaybillDelivery", dependencies: ["WaybillExport", "WaybillJSON", "WaybillSystem"],
-            path: "Product/WaybillDelivery",
+            path: "Product/Sources/Cloud/WaybillDelivery",
             sources: [
                 "AnswerText.swift", "ClaimObject.swift", "Delivery.swift", "DeliveryRules.swift", "ProfileRecord.swift",
                 "Verdict.swift",
@@ -94,7 +94,7 @@ let package = Package(
             name: "fuzz",
             dependencies: [
                 "FuzzCosts", "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent",
-                "WaybillExport", "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJSON", "WaybillJournal",
+                "WaybillExport", "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJournal", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillStore", "WaybillSystem", "WaybillTail",
                 "WaybillTestSupport", "WaybillYAML",
             ] + planted.map { .target(name: $0.name) },

@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
-r"""Work over months of a fleet's bucket, with Spark.
+r"""Makes an export of months again from a fleet's bucket, with Spark.
 
     spark-submit waybill_spark.py replay --store s3://b/p --from D --to D --provider P \
         --out s3://b/p/generations/ID --program ./waybill
-    spark-submit waybill_spark.py audit  --store s3://b/p --from D --to D
 
-`replay` makes an export again from the sealed days, with the real program, and commits it with `generation.json`.
-`audit` compares the receivers' pieces with the sealed days, and names lines that are missing, there twice, or foreign.
-Both print one line of JSON. Credentials come from the environment of the driver and of the executors.
+It reads the sealed days, runs the real program on them, and commits the result with `generation.json`. It prints one line
+of JSON. Credentials come from the environment of the driver and of the executors.
 
 Needs Python 3.11, PySpark 4 and boto3 on all machines. `python3 waybill_spark.py …` runs on the cores of this one.
-Exit codes: 0 done, nothing found; 1 failed, or found something; 2 wrong options; 77 no credentials.
+Exit codes: 0 done; 1 failed; 2 wrong options; 77 no credentials.
 """
 
 import argparse
@@ -27,7 +25,7 @@ sys.path.insert(0, str(FOLDER))
 from fleet_bucket import Address, Bucket  # noqa: E402
 from fleet_replay import ENVIRONMENTS, Driver, Refusal, Request  # noqa: E402
 
-MODULES = ("fleet_formats.py", "fleet_bucket.py", "fleet_replay.py", "fleet_audit.py")
+MODULES = ("fleet_formats.py", "fleet_bucket.py", "fleet_replay.py")
 NO_CREDENTIALS = 77
 FLEET_FOLDERS = (
     "", "agents", "archive", "delivery", "erasures", "exports", "journal", "merge", "probe", "quarantine")
@@ -46,18 +44,14 @@ def time_of_day(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = top.add_subparsers(dest="verb", required=True)
-    for name in ("replay", "audit"):
-        verb = verbs.add_parser(name)
-        verb.add_argument("--store", required=True, metavar="URL", help="the fleet's bucket, s3://bucket/prefix")
-        verb.add_argument("--endpoint", metavar="URL", help="the address of a store that is not AWS's")
-        verb.add_argument("--region")
-        verb.add_argument("--from", dest="first", type=day, required=True, metavar="DAY", help="the first day")
-        verb.add_argument("--to", dest="last", type=day, required=True, metavar="DAY", help="the last day")
-        verb.add_argument(
-            "--cut-off", type=time_of_day, default="04:00", metavar="HH:MM",
-            help="the key archive.cut_off of the mergers (04:00)")
-    replay, audit = verbs.choices["replay"], verbs.choices["audit"]
+    replay = top.add_subparsers(dest="verb", required=True).add_parser("replay")
+    replay.add_argument("--store", required=True, metavar="URL", help="the fleet's bucket, s3://bucket/prefix")
+    replay.add_argument("--endpoint", metavar="URL", help="the address of a store that is not AWS's")
+    replay.add_argument("--region")
+    replay.add_argument("--from", dest="first", type=day, required=True, metavar="DAY", help="the first day")
+    replay.add_argument("--to", dest="last", type=day, required=True, metavar="DAY", help="the last day")
+    replay.add_argument(
+        "--cut-off", type=time_of_day, default="04:00", metavar="HH:MM", help="the key archive.cut_off of the mergers (04:00)")
     replay.add_argument("--provider", required=True, help="which exports, separated by commas")
     replay.add_argument("--env", action="append", default=[], choices=ENVIRONMENTS, help="only this environment")
     replay.add_argument("--bundle", action="append", default=[], help="only events of this bundle")
@@ -69,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
         "--mapping", action="append", default=[], metavar="FILE", help="a file that --config names, in its folder")
     replay.add_argument("--out", required=True, metavar="URL", help="the generation, s3://bucket/prefix in the same store")
     replay.add_argument("--program", default="./waybill", help="waybill, built for the executors (./waybill)")
-    audit.add_argument("--contents", action="store_true", help="also read every sealed file, and compare its digest")
     return top
 
 
@@ -113,19 +106,10 @@ def request_of(options: argparse.Namespace) -> tuple[Request, list[str]]:
 def perform(options: argparse.Namespace) -> int:
     if options.last < options.first:
         raise Refusal("--to is before --from")
-    if options.verb == "replay":
-        request, shipped = request_of(options)
-        Bucket(request.store)
-        print(json.dumps(Driver(request, session("waybill replay").sparkContext, shipped).replay()))
-        return 0
-    from fleet_audit import Audit
-
-    address = Address.parse(options.store, options.endpoint, options.region)
-    Bucket(address)
-    report = Audit(
-        address, options.first, options.last, options.cut_off, options.contents, session("waybill audit").sparkContext).run()
-    print(json.dumps(report, ensure_ascii=False))
-    return 1 if report["missing"] or report["twice"] or report["foreign"] or report["damaged"] else 0
+    request, shipped = request_of(options)
+    Bucket(request.store)
+    print(json.dumps(Driver(request, session("waybill replay").sparkContext, shipped).replay()))
+    return 0
 
 
 def message_of(error: Exception) -> str:

@@ -7,7 +7,7 @@ from common import depth, is_integer, is_text, lines as records, members, parse,
 EXTENSION = "ndjson"
 
 # https://docs.mixpanel.com/reference/import-events, "properties.distinct_id" and "properties.$insert_id": refused, because
-# they usually come from a mistake. The empty text is allowed for distinct_id: nobody.
+# they usually come from a mistake. The empty text is allowed for distinct_id: no one.
 DISALLOWED = {
     "00000000-0000-0000-0000-000000000000", "anon", "anonymous", "nil", "none", "null", "n/a", "na", "undefined",
     "unknown", "<nil>", "0", "-1", "true", "false", "[]", "{}"}

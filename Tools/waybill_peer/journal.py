@@ -57,7 +57,7 @@ class Segment:
         if word not in ("START", "RESTING", "OPEN") and number not in self.streams:
             raise Refused(f"stream {number} was not opened")
         if word == "OPEN":
-            # A number may be opened again: the stream is described again, and goes on.
+            # A number may be opened again: the stream is described again, and continues.
             if number not in self.streams:
                 self.stands[number] = 0
             if self.streams.setdefault(number, message["stream"]) != message["stream"]:

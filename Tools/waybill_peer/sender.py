@@ -105,11 +105,11 @@ class Sender:
                     self.receive()
             self.connection.send("BYE")
 
-    # Where to go on.
+    # Where to continue.
 
     def choose(self):
         """Section 8: a segment has one stream. Of a file, the incarnations are asked for up to the first unknown one.
-        It goes on in the one that agrees furthest; if that one is sealed and the file longer, in the unknown one."""
+        It continues in the one that agrees furthest; if that one is sealed and the file longer, in the unknown one."""
         best = free = None
         while free is None and (self.options.walk or not self.streams):
             number = len(self.streams) + 1
@@ -136,7 +136,7 @@ class Sender:
             stream = self.streams[number] = Stream(number, name)
             self.open(stream, **self.stored_claim(stream))
             if stream.refusal == "prove":
-                # Its owner is who has its bytes; nobody else learns more than its offset.
+                # Its owner is who has its bytes; no one else learns more than its offset.
                 self.open(stream, **self.claim(stream))
             if stream.refusal == "prove":
                 self.open(stream, **{"from": 0})

@@ -142,6 +142,15 @@ public func fstatat(
 @discardableResult public func chmod(_ path: UnsafePointer<CChar>, _ mode: mode_t) -> Int32 { 0 }
 @discardableResult public func fchmod(_ fd: Int32, _ mode: mode_t) -> Int32 { 0 }
 @discardableResult public func fchown(_ fd: Int32, _ user: uid_t, _ group: gid_t) -> Int32 { 0 }
+@discardableResult public func chown(_ path: UnsafePointer<CChar>, _ user: uid_t, _ group: gid_t) -> Int32 { 0 }
+public typealias socklen_t = UInt32
+public var AF_INET: Int32 { 2 }
+public var AF_INET6: Int32 { 30 }
+public var INET6_ADDRSTRLEN: Int32 { 46 }
+public func inet_pton(_ family: Int32, _ text: UnsafePointer<CChar>, _ bytes: UnsafeMutableRawPointer) -> Int32 { 0 }
+public func inet_ntop(
+    _ family: Int32, _ bytes: UnsafeRawPointer, _ text: UnsafeMutablePointer<CChar>, _ count: socklen_t
+) -> UnsafePointer<CChar>? { nil }
 @discardableResult public func mkdirat(_ fd: Int32, _ path: UnsafePointer<CChar>!, _ mode: mode_t) -> Int32 { 0 }
 @discardableResult public func unlinkat(_ fd: Int32, _ path: UnsafePointer<CChar>!, _ flags: Int32) -> Int32 { 0 }
 @discardableResult public func renameat(

@@ -8,7 +8,7 @@ internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTestSupport
 
-/// An export whose `.ids`, manifests, records or checkpoint were damaged while no receiver ran: it starts, goes on, and
+/// An export whose `.ids`, manifests, records or checkpoint were damaged while no receiver ran: it starts, continues, and
 /// is read by `waybill inspect`, which names what a closed part lacks.
 enum ExportFilesFuzz {
     private static let directory = "exports/csv/env=prod/date=2026-11-20"
@@ -22,7 +22,7 @@ enum ExportFilesFuzz {
         while !input.isAtEnd { try Self.damage(disk, &input) }
         try Self.inspect(data, lacks: before != Self.closedIDs(disk))
         try Self.start(data)
-        // A second start finds nothing more to mend.
+        // A second start finds nothing more to fix.
         disk.kill()
         let tree = disk.tree("/data/exports")
         try Self.start(data)
@@ -63,7 +63,7 @@ enum ExportFilesFuzz {
         return disk
     }
 
-    /// Goes on from the last checkpoint to each of `ends` in turn, with a checkpoint at it.
+    /// Continues from the last checkpoint to each of `ends` in turn, with a checkpoint at it.
     private static func project(
         _ projection: inout some Projection & ~Copyable, _ data: DataDirectory<FaultyFiles>,
         to ends: [JournalPosition]
@@ -165,9 +165,9 @@ enum ExportFilesFuzz {
     private static func inspect(_ data: DataDirectory<FaultyFiles>, lacks: Bool) throws {
         var verifier = DataVerifier(data: data)
         let report = verifier.verify()
-        // With options that nobody knows, an export cannot be compared with the archive: a note says so.
+        // With options that no one knows, an export cannot be compared with the archive: a note says so.
         let isTold = !report.isWhole || report.notes.contains { $0.contains("csv") }
-        if lacks { try require(isTold, "other events in a closed part, and nobody says so") }
+        if lacks { try require(isTold, "other events in a closed part, and no one says so") }
         var itemCount = 0
         var inspector = Inspector(files: data.files, limits: .none) { _ in itemCount += 1 }
         inspector.inspect("/data")

@@ -1,5 +1,6 @@
 internal import WaybillEvent
 internal import WaybillIngest
+import WaybillSystem
 internal import WaybillTestSupport
 
 /// Whole requests at the door: what it reads of a head, and the text in a body, against plain readers of the same.

@@ -201,7 +201,8 @@ enum JournalFuzz {
             directory: Self.directory, files: disk, endMin: JournalPosition(written.end),
             segmentByteCountMax: segmentByteCountMax)
         let recovery = journal.recovery
-        try require(journal.end.rawValue >= written.end, "the journal goes on at \(journal.end), before \(written.end)")
+        let end = journal.end
+        try require(end.rawValue >= written.end, "the journal continues at \(end), before \(written.end)")
         let (batches, damages) = try Self.read(disk, upTo: journal.end)
         let known = Dictionary(uniqueKeysWithValues: written.batches.enumerated().map { ($1.vouchedFor, $0) })
         let order = batches.map { known[$0.vouchedFor] ?? -1 }

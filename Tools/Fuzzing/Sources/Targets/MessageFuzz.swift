@@ -207,14 +207,6 @@ enum HandshakeFuzz {
             guard let text = Self.hexadecimal(json["proof"], digitCount: 32) else { return nil }
             claim.proof = ProofDigest(text.utf8)
         }
-        switch json["client"] {
-        case nil, .null: break
-        case .some(let client):
-            guard case .object = client, let principal = Self.name(client["principal"]),
-                let agent = Self.name(client["agent"]), let address = Self.name(client["address"])
-            else { return nil }
-            claim.client = ForwardedClient(principal: principal, agent: agent, address: address)
-        }
         return claim
     }
 

@@ -66,8 +66,9 @@ enum StoreAnswerFuzz {
             try require(listing.objects.allSatisfy { $0.byteCount >= 0 }, "an object of less than nothing")
             if let next = listing.next {
                 let isLast = next == keys.last || next == listing.folders.last
-                try require(isLast, "it goes on after \(next), which it has not")
-                try require(after.map { $0.utf8.lexicographicallyPrecedes(next.utf8) } ?? true, "it goes on at \(next)")
+                try require(isLast, "it continues after \(next), which it has not")
+                let isLater = after.map { $0.utf8.lexicographicallyPrecedes(next.utf8) } ?? true
+                try require(isLater, "it continues at \(next)")
             }
         }
     }

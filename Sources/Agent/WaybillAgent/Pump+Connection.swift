@@ -1,0 +1,412 @@
+internal import WaybillHost
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// The connection: who answers, what its answers mean for files, and when to try again.
+extension Pump where Hints: ~Copyable {
+    /// Whether a round has scanned and found nothing to send: it ends without a connection.
+    var needsNoReceiver: Bool {
+        guard case .round = self.configuration.mode, self.generation == 0 else { return false }
+        return !self.tail.needsReceiver && !self.tail.isDeciding(self.clock.monotonicTime())
+            && !self.claims.hasUnserved
+    }
+
+    mutating func connectIfDue() {
+        let now = self.clock.monotonicTime()
+        guard case .disconnected(let retryAt) = self.phase, retryAt <= now else { return }
+        guard let address = self.nextAddress(now) else {
+            self.phase = .disconnected(retryAt: self.barredUntil.values.min() ?? now + .seconds(1))
+            return
+        }
+        self.generation += 1
+        self.session = SenderSession()
+        self.received.removeAll()
+        self.phase = .connecting
+        self.liveness.reset(at: now)
+        self.address = address.description
+        self.link = self.connect(address, self.generation)
+    }
+
+    /// The next receiver in turn; `nil` while none may be tried.
+    private mutating func nextAddress(_ now: MonotonicTime) -> NetworkAddress? {
+        let receivers = self.receiversInOrder
+        for _ in receivers {
+            let address = receivers[self.receiverIndex % receivers.count]
+            self.receiverIndex += 1
+            if let time = self.barredUntil[address.description], time > now { continue }
+            return address
+        }
+        return nil
+    }
+
+    mutating func take(_ events: [(generation: Int, event: LinkEvent)]) {
+        var mayRead = false
+        for (generation, event) in events {
+            if case .stop = event {
+                self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
+                self.schedule.hurry(self.clock.monotonicTime())
+                continue
+            }
+            if case .asked(let question) = event {
+                self.answer(question)
+                continue
+            }
+            guard generation == self.generation else { continue }
+            switch event {
+            case .connected:
+                mayRead = true
+                self.greet()
+            case .received(let bytes):
+                self.liveness.heard(at: self.clock.monotonicTime())
+                self.received.append(contentsOf: bytes)
+                self.takeMessages()
+                mayRead = true
+            case .peer(let peer): self.weigh(peer)
+            case .closed(let reason): self.disconnect(reason, .broken)
+            case .stop, .asked, .bufferFreed:
+                break
+            }
+        }
+        if mayRead { self.link?.read() }
+    }
+
+    private mutating func greet() {
+        do throws(TokenFile.Failure) {
+            let hello = Hello(
+                versions: LineProtocol.versions, agent: self.configuration.name.description, instance: self.instance,
+                token: try self.configuration.presentToken(on: self.files)?.revealed,
+                key: self.configuration.deviceKey?.text, encodings: ["zlib"],
+                software: self.configuration.software, milliseconds: max(0, self.clock.wallTime().milliseconds))
+            self.perform(self.session.start(hello))
+        } catch {
+            self.disconnect("\(error)", .refused)
+        }
+    }
+
+    mutating func takeMessages() {
+        let bytes = self.received
+        var consumed = 0
+        do throws(WireError) {
+            while self.link != nil,
+                let (message, byteCount) = try bytes.withBytes({ (buffer) throws(WireError) in
+                    try Message.decode(prefixOf: UnsafeRawBufferPointer(rebasing: buffer[consumed...]))
+                })
+            {
+                consumed += byteCount
+                if let action = self.session.receive(message) { self.perform(action) }
+            }
+        } catch {
+            guard self.phase != .ready, let said = Self.beginning(of: bytes, from: consumed) else {
+                return self.disconnect("the receiver sent an invalid message: \(error.text)", .refused)
+            }
+            return self.disconnect(
+                "\(self.address) is not a Waybill receiver: it said \"\(said)\"; correct the address", .refused)
+        }
+        guard self.link != nil else { return }
+        self.received.removeFirst(consumed)
+        if let number = self.liveness.takePing() { self.send(.pong(number)) }
+    }
+
+    /// The printable beginning of what a stranger says.
+    private static func beginning(of bytes: [UInt8], from start: Int) -> String? {
+        let line = bytes[start...].prefix { $0 != 0x0A && $0 != 0x0D }.prefix(40)
+        guard !line.isEmpty else { return nil }
+        let isPlain = { (byte: UInt8) -> Bool in byte >= 0x20 && byte <= 0x7E && byte != 0x22 }
+        return String(decoding: line.map { isPlain($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+    }
+
+    /// The longest line a client library may write: with a lower limit, every longer line would be skipped.
+    static var grantedLineByteCountMin: Int { 32 << 10 }
+
+    mutating func perform(_ action: SenderSession.Action) {
+        switch action {
+        case .send(.pong(let number)): self.liveness.heardPing(number)
+        case .send(let message): self.send(message)
+        case .start(let ready): self.start(ready)
+        case .seek(let number, let offset, let proof, let end): self.seek(number, offset, proof, end: end)
+        case .advance(let number, let offset, let end):
+            self.tail.answered(end: end)
+            guard let stream = self.streams.stream(number) else { return }
+            self.streams.succeeded(stream)
+            self.reconnection.succeeded()
+            self.liveness.acknowledged(at: self.clock.monotonicTime())
+            self.acked(stream, upTo: Int(offset.rawValue))
+        case .finish(let number, let proof, let end): self.finish(number, proof, end: end)
+        case .stored(let number, let offset):
+            guard let stream = self.streams.stream(number) else { return }
+            self.liveness.acknowledged(at: self.clock.monotonicTime())
+            self.summary.storedByteCount += self.tail.stored(stream, upTo: Int(offset.rawValue))
+        case .note(let counts):
+            self.telemetry.quarantined(counts.filter { $0.export == nil })
+            self.telemetry.refusedEvents(counts.filter { $0.export != nil })
+            self.summary.count(counts)
+        case .reopen(let number, let offset, let code, let text): self.reopen(number, offset, code, text)
+        case .pause(let milliseconds):
+            self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
+        case .move(let receivers):
+            self.telemetry.moved(receivers)
+            self.turnAway()
+            self.disconnect("the receiver redirected this agent", .refused)
+        case .close(let failure):
+            if failure == .receiverLeft { self.turnAway() }
+            self.disconnect(failure.text, failure.cause)
+        }
+    }
+
+    /// How long after a receiver that was not known, or came back older, another such one is taken at its address: each
+    /// asks for every file.
+    private static var unfamiliarPause: Duration { .seconds(60) }
+
+    private mutating func start(_ ready: Ready) {
+        guard ready.limits.lineByteCountMax >= Self.grantedLineByteCountMin,
+            ready.limits.rawByteCountMax >= ready.limits.lineByteCountMax
+        else { return self.disconnect("the receiver's limits are too low for an event's line", .refused) }
+        let now = self.now
+        let address = self.address
+        let isUnmet = self.tail.recognizes(ready.receiver, at: address) != .known
+        if isUnmet {
+            if let last = self.unfamiliarAt[address], now.monotonic - last < Self.unfamiliarPause {
+                self.barredUntil[address] = last + Self.unfamiliarPause
+                return self.disconnect("another unknown receiver answers at \(address) within a minute", .refused)
+            }
+            self.unfamiliarAt[address] = now.monotonic
+        }
+        let knewFleet = self.tail.fleet != nil
+        do throws(FileSystemError) {
+            let fleet = self.believedFleet(ready)
+            let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: fleet, now)
+            self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
+            self.summary.count(meeting)
+        } catch {
+            // What could not be written is still on the disk as it was: the same is found with the next connection.
+            self.telemetry.registryFailed(error)
+        }
+        self.receiver = ReceiverTag(
+            address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
+        self.phase = .ready
+        self.settleInFleet(now.monotonic, isNew: isUnmet && !knewFleet)
+        self.liveness.becameReady(idle: Self.idle(of: ready))
+        self.reconnection.accepted(at: now.monotonic)
+        self.receiverName = ready.receiver.name
+        self.connectedAt = now.wall
+        // A clock may claim anything.
+        let (skew, isOverflow) = now.wall.milliseconds.subtractingReportingOverflow(ready.milliseconds)
+        self.clockSkew = isOverflow ? nil : .milliseconds(skew)
+        self.unreadySince = nil
+        self.lastFailure = nil
+        self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
+        self.tail.lowerLineLimits(to: ready.limits)
+        self.hasSettledScan = false
+        self.summary.connectionCount += 1
+    }
+
+    private mutating func seek(
+        _ number: StreamNumber, _ offset: StreamOffset, _ proof: StreamProof, end: UInt64
+    ) {
+        self.tail.answered(end: end)
+        guard let stream = self.streams.stream(number) else { return }
+        self.openClaims[stream] = nil
+        let outcome = self.tail.positionLearned(stream, at: Int(offset.rawValue), proof)
+        switch outcome {
+        case .goOn, .done:
+            _ = self.streams.positioned(number)
+            self.agreed(stream)
+            self.lines.resumed(stream, at: Int(offset.rawValue))
+        case .openAgain, .postponed, .disputed, .shortened: self.leave(number, stream, after: outcome)
+        }
+    }
+
+    private mutating func agreed(_ stream: StreamKey) {
+        guard self.tail.contains(stream) else { return self.disputes.settle(stream) }
+        // It may be sealed here, without what another receiver has.
+        guard self.tail.awaitedHolder(of: stream) == nil else { return }
+        let position = self.tail.position(of: stream)
+        self.disputes.agreed(stream, at: position.acked, of: position.byteCount)
+    }
+
+    private mutating func leave(_ number: StreamNumber, _ stream: StreamKey, after outcome: AnswerOutcome) {
+        self.leave(number)
+        switch outcome {
+        case .goOn, .done, .openAgain, .postponed: break
+        case .disputed: self.dispute(stream)
+        case .shortened: self.askLater(stream)
+        }
+    }
+
+    private mutating func finish(_ number: StreamNumber, _ proof: StreamProof, end: UInt64) {
+        self.tail.answered(end: end)
+        guard let stream = self.streams.remove(number) else { return }
+        self.lags.remove(stream)
+        let unstored = self.tail.unstoredByteCount(of: stream)
+        switch self.tail.sealedByReceiver(stream, proof) {
+        case .goOn, .done:
+            self.summary.storedByteCount += unstored
+            self.reconnection.succeeded()
+            self.disputes.settle(stream)
+            self.summary.sealedStreamCount += 1
+        case .openAgain, .postponed: self.tail.readingPostponed(stream)
+        case .disputed: self.dispute(stream)
+        case .shortened: self.askLater(stream)
+        }
+        if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }
+    }
+
+    /// Lets go of a number, and lets its file be opened again under another one.
+    private mutating func leave(_ number: StreamNumber) {
+        self.session.leave(number)
+        if let stream = self.streams.remove(number) { self.tail.readingPostponed(stream) }
+    }
+
+    private mutating func dispute(_ stream: StreamKey) {
+        guard self.tail.contains(stream) else { return }
+        self.tail.disputed(stream, self.now)
+        guard !self.reship(stream) else { return self.disputes.settle(stream) }
+        self.askLater(stream)
+    }
+
+    private mutating func askLater(_ stream: StreamKey) {
+        guard let receiver, self.tail.contains(stream) else { return }
+        let now = self.clock.monotonicTime()
+        self.lastFailure =
+            self.tail.awaitedHolder(of: stream).map { "a segment waits for \($0)" }
+            ?? "the receiver holds other bytes of a file"
+        self.postpone(stream, until: self.disputes.add(stream, by: receiver, now))
+    }
+
+    /// Whether this agent may ship a disputed segment under another id by itself.
+    private func mayReship(_ stream: StreamKey) -> Bool {
+        guard self.tail.awaitedHolder(of: stream) == nil else { return self.tail.isOverdue(stream, self.now) }
+        switch self.configuration.reshipRule {
+        case .never: return false
+        case .atOnce: return true
+        case .after(let duration):
+            let addresses = self.configuration.receivers.map(\.description)
+            return self.tail.isDisputed(stream, at: addresses, for: duration, self.now)
+        }
+    }
+
+    /// Ships a disputed segment under another id, if this agent may do so by itself.
+    private mutating func reship(_ stream: StreamKey) -> Bool {
+        guard self.mayReship(stream) else { return false }
+        let path = self.tail.position(of: stream).path
+        do throws(Reshipment.Failure) {
+            guard case .renamed(let newPath) = try Reshipment.reship(path, on: self.files) else { return false }
+            self.telemetry.reshipped(path, as: newPath)
+            self.summary.reshippedSegmentCount += 1
+            // It is found under its new name.
+            self.schedule.hurry(self.clock.monotonicTime())
+            return true
+        } catch {
+            self.telemetry.notReshipped(path, error)
+            return false
+        }
+    }
+
+    /// Whether a disputed stream may not be asked for yet; it becomes ready again later.
+    mutating func mustWait(_ stream: StreamKey) -> Bool {
+        guard let receiver,
+            let time = self.disputes.nextAsking(stream, of: receiver, self.clock.monotonicTime())
+        else { return false }
+        self.postpone(stream, until: time)
+        return true
+    }
+
+    private mutating func postpone(_ stream: StreamKey, until time: MonotonicTime) {
+        self.streams.hold(stream)
+        self.retries.append((at: time, stream: stream))
+        self.retries.sort { $0.at < $1.at }
+    }
+
+    mutating func acked(_ stream: StreamKey, upTo offset: Int) {
+        guard self.tail.contains(stream) else { return }
+        let before = self.tail.position(of: stream).acked
+        self.tail.acked(stream, upTo: offset)
+        self.lines.acked(stream, upTo: offset)
+        let ackedByteCount = self.tail.position(of: stream).acked - before
+        self.summary.ackedByteCount += ackedByteCount
+        let position = self.tail.position(of: stream)
+        self.lags.acked(stream, upTo: position.acked, of: position.byteCount, self.liveness.acknowledgedAt)
+        guard ackedByteCount > 0 else { return }
+        self.disputes.settle(stream)
+        if !self.fileErrors.isEmpty { self.fileErrors[position.path] = nil }
+    }
+
+    /// Opens a refused stream again: at once the first time, then with growing delays until it succeeds.
+    private mutating func reopen(
+        _ number: StreamNumber, _ offset: StreamOffset, _ code: ErrorCode, _ text: String
+    ) {
+        guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
+        let attempt = self.streams.failed(stream)
+        self.tail.streamRefused(stream)
+        self.lastFailure = text
+        self.noteError("\(code.rawValue): \(text)", of: self.tail.position(of: stream).path)
+        self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
+        if code == .prove, !self.claim(number, stream, offset) { return }
+        // A proof, and then a stream of its own: a third demand makes no sense.
+        let isLongest = code == .notAllowed || (code == .prove && attempt > 2)
+        let isAtOnce = code == .prove || (attempt == 1 && code != .inUse && code != .retryAfter)
+        let growing: Duration = isAtOnce ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        self.retries.append((at: self.clock.monotonicTime() + (isLongest ? .seconds(60) : growing), stream: stream))
+        self.retries.sort { $0.at < $1.at }
+    }
+
+    /// Answers the demand for a proof.
+    ///
+    /// - Returns: whether the stream is opened again under its number.
+    private mutating func claim(_ number: StreamNumber, _ stream: StreamKey, _ offset: StreamOffset) -> Bool {
+        let last = self.openClaims.removeValue(forKey: stream)
+        let isRefused = last?.from == offset && last?.proof != nil
+        switch self.tail.proofDemanded(stream, at: Int(offset.rawValue), isRefused: isRefused) {
+        case .claim(let claim):
+            self.openClaims[stream] = claim
+            return true
+        case .outcome(let outcome):
+            self.leave(number, stream, after: outcome)
+            return false
+        }
+    }
+
+    mutating func disconnect(_ reason: String, _ cause: Reconnection.Cause) {
+        guard self.link != nil else { return }
+        guard self.farewell == nil else {
+            self.link?.close()
+            return self.link = nil
+        }
+        self.lastFailure = reason
+        let alone = self.endConnection()
+        let now = self.clock.monotonicTime()
+        let wait = self.reconnection.failed(cause, at: now)
+        self.phase = .disconnected(retryAt: now + wait)
+        self.telemetry.disconnected(
+            AgentTelemetry.Disconnection(
+                reason: reason, address: self.address, alone: alone,
+                waitingByteCount: self.standing.pendingByteCount, retryingIn: wait))
+    }
+
+    /// Ends the connection, if there is one; what was on its way is sent again.
+    ///
+    /// - Returns: how long no receiver has been ready.
+    @discardableResult
+    mutating func endConnection() -> Duration {
+        self.renewalAt = nil
+        self.isFleetDoubted = false
+        self.awaitingStorageSince = nil
+        self.link?.close()
+        self.link = nil
+        self.generation += 1
+        let now = self.clock.monotonicTime()
+        self.liveness.reset(at: now)
+        let alone = self.unreadySince ?? now
+        self.unreadySince = alone
+        self.session = SenderSession()
+        self.received.removeAll()
+        self.streams.removeAll()
+        self.retries.removeAll()
+        self.openClaims.removeAll()
+        self.pausedUntil = nil
+        self.receiver = nil
+        self.tail.connectionLost()
+        return now - alone
+    }
+}

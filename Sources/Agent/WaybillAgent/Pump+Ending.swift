@@ -1,0 +1,161 @@
+internal import WaybillProtocol
+internal import WaybillSystem
+internal import WaybillTail
+
+/// How a run ends, and what it did so far.
+extension Pump where Hints: ~Copyable {
+    mutating func outcome() -> AgentOutcome? {
+        let now = self.clock.monotonicTime()
+        if let stopDeadline {
+            if self.isSettled(now) { return .drained(self.summary) }
+            if stopDeadline <= now || self.phase != .ready { return .stopped(self.summary) }
+            return nil
+        }
+        guard let patience = self.configuration.mode.patience else { return nil }
+        if self.isSettled(now) { return .drained(self.summary) }
+        let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.liveness.acknowledgedAt > patience
+        // Only disputed files are left, and this run ends before they are asked for again.
+        let isHopeless =
+            self.hasShippedAll && self.session.isSettled && !self.retries.isEmpty
+            && self.retries.allSatisfy { $0.at - now > patience }
+        let isUnready = self.unreadySince.map { now - $0 > patience } ?? false
+        if self.isUnstored(now, patience) {
+            return .unreachable("the fleet has not stored everything that was sent", self.summary)
+        }
+        return isRefused || isHopeless || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
+    }
+
+    /// How long a receiver may take to answer `BYE`: it may have to say what it put aside.
+    private static var farewellPatience: Duration { .seconds(6) }
+
+    /// Says `BYE` at the end of a run that reports the fate of its lines, and waits for the answer.
+    ///
+    /// - Returns: whether to wait.
+    mutating func beginFarewell(_ outcome: AgentOutcome) -> Bool {
+        guard case .once = self.configuration.mode, case .drained = outcome, self.phase == .ready,
+            self.summary.batchCount > 0
+        else { return false }
+        self.send(.bye)
+        self.farewell = self.clock.monotonicTime() + Self.farewellPatience
+        return true
+    }
+
+    func isParted(by deadline: MonotonicTime) -> Bool {
+        self.link == nil || deadline <= self.clock.monotonicTime()
+    }
+
+    /// The failure to report when not even an attempt has failed.
+    static var silence: String { "no receiver answered" }
+
+    /// Whether nothing is left to ship, a scan has looked for more, and everything sent is acknowledged.
+    ///
+    /// Called by runs that end on their own: it requests one more scan.
+    mutating func isSettled(_ now: MonotonicTime) -> Bool {
+        // A run that is told to stop does not wait for what is decided in seconds.
+        let isDeciding = self.stopDeadline == nil && self.tail.isDeciding(now)
+        guard self.phase == .ready, self.isAnswered, self.retries.isEmpty, !self.streams.hasWaiting, !isDeciding else {
+            self.awaitingStorageSince = nil
+            return false
+        }
+        guard !self.hasReadyStream() else {
+            self.hasSettledScan = false
+            return false
+        }
+        // Spools wait for their turn.
+        guard !self.claims.hasUnserved else { return false }
+        if self.hasSettledScan { return !self.mustAwaitStorage(now) }
+        if !self.isSettlingScanAsked {
+            self.isSettlingScanAsked = true
+            self.schedule.repeatSoon()
+        }
+        return false
+    }
+
+    /// Whether a stream can be read now.
+    private mutating func hasReadyStream() -> Bool {
+        var hanging: [StreamKey] = []
+        defer { for stream in hanging { self.tail.readingPostponed(stream) } }
+        while let stream = self.tail.nextReady() {
+            if self.isForNextRound(stream) { continue }
+            if self.isHanging(stream) {
+                hanging.append(stream)
+                continue
+            }
+            self.tail.readingPostponed(stream)
+            return true
+        }
+        return false
+    }
+
+    /// Whether everything sent is answered.
+    private var isAnswered: Bool {
+        self.sealsLate ? self.session.isSettledButForSeals : self.session.isSettled
+    }
+
+    var standing: AgentStanding {
+        var standing = AgentStanding()
+        standing.summary = self.summary
+        standing.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
+        standing.summary.lostByteCount = self.tail.notices.loss.byteCount
+        standing.summary.successions = self.tail.successionCounts
+        standing.summary.unseenEndCount = self.tail.notices.unseenEndCount
+        standing.isConnected = self.phase == .ready
+        standing.isStalled = self.isStalled
+        standing.isFleetDoubted = self.isFleetDoubted
+        standing.refusals = self.tail.notices.refusals
+        standing.formats = self.tail.notices.formats
+        standing.kept = self.tail.kept
+        standing.summary.unreadableFileCount = self.tail.notices.unreadable.count
+        standing.disputedStreamCount = self.disputes.count
+        standing.inFlightByteCount = self.session.inFlightByteCount
+        standing.clockSkew = self.clockSkew
+        let now = self.now
+        standing.hanging = self.waits(now.monotonic)
+        standing.lookLag = self.schedule.lag(now.monotonic, hasFreshFiles: self.tail.hasFreshFiles)
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            standing.streamCount += 1
+            guard position.byteCount > position.acked else { continue }
+            standing.pendingByteCount = standing.pendingByteCount.saturatingSum(position.byteCount - position.acked)
+            // Half a line may wait for ever.
+            let isUnfinished = position.isDrained && position.cursor <= position.acked
+            guard !isUnfinished else { continue }
+            standing.oldestUnacked = max(standing.oldestUnacked, self.lag(of: stream, position, now))
+        }
+        return standing
+    }
+
+    mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
+        self.checkpoint(self.now)
+        self.takeNotices()
+        if self.phase == .ready, self.farewell == nil { self.send(.bye) }
+        self.link?.close()
+        self.summary.lostByteCount = self.tail.notices.loss.byteCount
+        self.summary.successions = self.tail.successionCounts
+        self.summary.unseenEndCount = self.tail.notices.unseenEndCount
+        self.summary.unreadableFileCount = self.tail.notices.unreadable.count
+        self.summary.refusedFileCount = self.tail.notices.refusals.values.reduce(0, +)
+        self.summary.disputedStreamCount = self.disputes.count
+        self.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
+        self.summary.duration = self.clock.monotonicTime() - self.started
+        self.summary.lastFailure = self.lastFailure ?? (self.phase == .ready ? nil : Self.silence)
+        // A round that needed no receiver has just seen that nothing is left.
+        let mayHaveLeft = self.generation > 0
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            self.summary.heldByteCount = self.summary.heldByteCount.saturatingSum(
+                max(0, position.byteCount - position.cursor))
+            if self.configuration.countsLines, mayHaveLeft {
+                self.summary.remainingLineCount += LineLedger.lineCount(
+                    of: position.path, from: position.acked, on: self.files)
+            }
+        }
+        self.summary.ackedLineCount = self.lines.ackedCount
+        switch outcome {
+        case .drained: return .drained(self.summary)
+        case .stopped: return .stopped(self.summary)
+        case .unreachable(let reason, _): return .unreachable(reason, self.summary)
+        case .failed, .unsecurable, .unmeasurable, .misnamed: return outcome
+        }
+    }
+}

@@ -1,0 +1,426 @@
+internal import WaybillProtocol
+package import WaybillSystem
+package import WaybillTail
+
+/// The agent's one deciding thread: files → batches → connection, and answers → registry.
+///
+///     inotify, scan ─▶ Tail.nextReady ─▶ OPEN … AT ─▶ Tail.nextBatch ─▶ AgentLink (zlib) ─▶ BATCH ─▶ ACK ─▶ registry
+///
+/// Life of one line: a hint or a scan finds its file → one large `pread` brings it into a batch buffer with its
+/// neighbours → the link compresses it from there, frames it and sends it in order with the messages → the receiver's
+/// ACK advances the registry. The pump reads only what the window and the buffers have room for, so memory does not
+/// depend on the backlog.
+///
+/// Budget per batch (256 KiB): one `pread` of it, two small ones, one hop to the link.
+///
+/// It has no socket and never waits: connections and hints about files come through seams, and its driver calls
+/// ``step(_:)`` when something happened or ``restingTime()`` has passed.
+package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyable {
+    enum Phase: Equatable {
+        case disconnected(retryAt: MonotonicTime)
+        case connecting
+        case ready
+    }
+
+    var configuration: AgentConfiguration
+    let files: Files
+    let connect: Connect
+    let clock: any SystemClock
+    let telemetry: AgentTelemetry
+    let instance: String
+
+    var tail: Tail<Files>
+    var hints: Hints
+    var session = SenderSession()
+    var streams = StreamNumbers()
+    var buffers: any BatchBuffers
+    /// Compressed bytes of pools that were replaced.
+    var retiredWireByteCount = 0
+    /// A buffer that was taken and does not hold a batch yet.
+    var buffer: BatchBuffer?
+    var received: [UInt8] = []
+
+    var link: (any AgentLink)?
+    var generation = 0
+    var phase: Phase
+    var reconnection: Reconnection
+    var receiverIndex = 0
+    /// When to connect again so that agents stay spread over a fleet; `nil` without one.
+    var renewalAt: MonotonicTime?
+    /// For the times of renewals.
+    var dice: SeededGenerator
+    /// Whether the present receiver says that it belongs to a fleet, and there is no reason to believe it.
+    var isFleetDoubted = false
+    /// Since when nothing but the fleet's store is waited for.
+    var awaitingStorageSince: MonotonicTime?
+    /// The limit that both sides allow.
+    var batchByteCountMax: Int
+    /// Where the present connection goes.
+    var address = ""
+    /// The receiver that accepted this agent on the present connection.
+    var receiver: ReceiverTag?
+    /// When a receiver was last met of which nothing was known, or that came back older, by address.
+    var unfamiliarAt: [String: MonotonicTime] = [:]
+    /// Addresses that are not tried for a while.
+    var barredUntil: [String: MonotonicTime] = [:]
+    var disputes = Disputes()
+    /// What the status tells about files, and about this run.
+    var lags = FileLags()
+    var fileErrors: [String: String] = [:]
+    let startedAt: WallTime
+    var connectedAt: WallTime?
+    var receiverName: String?
+    /// How far this clock was ahead of the last receiver's, less the time that `READY` took.
+    var clockSkew: Duration?
+    var liveness: Liveness
+    /// What the `OPEN` of a stream claims, until it is answered with an offset.
+    var openClaims: [StreamKey: OpenClaim] = [:]
+    /// The last failure since a receiver accepted this agent.
+    var lastFailure: String?
+    var pausedUntil: MonotonicTime?
+    var lingerUntil: MonotonicTime?
+    var schedule: ScanSchedule
+    var retries: [(at: MonotonicTime, stream: StreamKey)] = []
+    var stopDeadline: MonotonicTime?
+    /// Until when the receiver's answer to `BYE` is awaited; `nil` before that is sent.
+    var farewell: MonotonicTime?
+    let started: MonotonicTime
+    /// Since when no receiver has accepted this agent; `nil` while one has.
+    var unreadySince: MonotonicTime?
+    var summary = AgentSummary()
+    var lines: LineLedger
+    var claims: SpoolClaims<Files>
+    var turns: SpoolTurns
+    /// How long each stream was when the round began; `nil` when the run has no such bound.
+    var roundEnds: [StreamKey: Int]?
+    /// Whether the scan requested when everything seemed settled has found nothing more.
+    var hasSettledScan = false
+    var isSettlingScanAsked = false
+    var hasCheckedSources = false
+    var isPolling = false
+    /// The mounts that did not answer at the last look.
+    var hangingMounts: [HangingMount] = []
+    var formatPace = FormatPace()
+    var lastProgress: MonotonicTime
+    /// The error that ends the run.
+    var failure: FileSystemError?
+    /// Whether the last step left more work to do at once.
+    var hasMore = false
+    /// Whether the last step left nothing that waits for an answer or a buffer.
+    var hasShippedAll = false
+    var openingCount = 0
+
+    /// Begins a connection in the background; its events come back as ``LinkEvent`` with `generation`.
+    package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
+
+    package init(
+        configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, hints: consuming Hints,
+        buffers: any BatchBuffers, clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64,
+        connect: @escaping Connect
+    ) {
+        self.configuration = configuration
+        self.files = files
+        self.tail = tail
+        self.hints = hints
+        self.connect = connect
+        self.clock = clock
+        self.telemetry = telemetry
+        self.instance = Hexadecimal.text(seed, digitCount: 16)
+        self.batchByteCountMax = configuration.batchByteCountMax
+        self.buffers = buffers
+        self.lines = LineLedger(isKept: configuration.countsLines)
+        self.claims = SpoolClaims(
+            configuration.sources.compactMap(\.spool), countMax: configuration.claimCountMax, on: files)
+        self.startedAt = clock.wallTime()
+        let now = clock.monotonicTime()
+        self.phase = .disconnected(retryAt: now)
+        self.dice = SeededGenerator(seed: ~seed)
+        self.reconnection = Reconnection(SeededGenerator(seed: seed))
+        self.liveness = Liveness(at: now)
+        self.lastProgress = now
+        self.schedule = ScanSchedule(now)
+        self.turns = SpoolTurns(now)
+        self.started = now
+        self.unreadySince = now
+    }
+
+    var now: TailTime {
+        TailTime(monotonic: self.clock.monotonicTime(), wall: self.clock.wallTime())
+    }
+
+    /// Does the work that is due now.
+    ///
+    /// - Returns: how the run ended; `nil` while it continues.
+    package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
+        self.take(events)
+        if let farewell { return self.isParted(by: farewell) ? self.finish(.drained(self.summary)) : nil }
+        self.look()
+        if let failure { return self.finish(.failed(failure)) }
+        if self.needsNoReceiver { return self.finish(.drained(self.summary)) }
+        self.renewIfDue()
+        self.connectIfDue()
+        self.ship()
+        self.reportProgress()
+        self.keepAlive()
+        guard let outcome = self.outcome() else { return nil }
+        return self.beginFarewell(outcome) ? nil : self.finish(outcome)
+    }
+
+    /// What to wait on in addition to the network; `nil` while hints are gathering, or when there are none.
+    var hintFile: FileID? {
+        self.lingerUntil == nil ? self.hints.file : nil
+    }
+
+    /// Whether the pump only waits a few milliseconds for more lines: no event needs to end that sooner.
+    var isGathering: Bool {
+        self.lingerUntil != nil && self.hasShippedAll && self.stopDeadline == nil && self.farewell == nil
+    }
+
+    /// Notes that files changed; the hints are read later, when more may have gathered.
+    package mutating func filesChanged() {
+        self.lingerUntil = self.lingerUntil ?? self.clock.monotonicTime() + self.configuration.linger
+    }
+
+    // MARK: Files
+
+    /// Takes hints that have lingered, scans when a scan is due, and writes the registry.
+    mutating func look() {
+        let now = self.now
+        self.hints.refreshMounts(now.monotonic)
+        self.tellMounts(now.monotonic)
+        if let lingerUntil, lingerUntil <= now.monotonic {
+            self.lingerUntil = nil
+            self.take(self.hints.read(), now)
+            self.hasSettledScan = false
+        }
+        if self.schedule.isDue(.watches, now.monotonic) { self.checkWatches(now) }
+        self.passClaims(now)
+        if self.schedule.isDue(.everything, now.monotonic) {
+            self.scan(now)
+        } else if self.tail.hasFreshFiles, self.schedule.isDue(.freshFiles, now.monotonic) {
+            self.checkFreshFiles(now)
+        }
+        while let retry = self.retries.first, retry.at <= now.monotonic {
+            self.retries.removeFirst()
+            self.streams.retry(retry.stream)
+            self.tail.readingPostponed(retry.stream)
+        }
+        if self.tail.isCheckpointDue(now) { self.checkpoint(now) }
+        self.tellMounts(now.monotonic)
+        self.takeNotices()
+    }
+
+    mutating func takeNotices() {
+        for notice in self.tail.takeNotices() {
+            if case .recognized(let path, let format) = notice {
+                guard let count = self.formatPace.admit(format, self.clock.monotonicTime()) else { continue }
+                self.telemetry.recognized(path, format, untoldCount: count)
+            } else {
+                self.telemetry.noticed(notice, loss: self.tail.notices.loss)
+                if case .unreadable(let path, let error) = notice { self.noteError("\(error)", of: path) }
+            }
+            self.summary.count(notice)
+        }
+    }
+
+    mutating func noteRoundEnds() {
+        guard case .round(.whatWasThere, _) = self.configuration.mode else { return }
+        var ends: [StreamKey: Int] = [:]
+        for stream in self.tail.streams { ends[stream] = self.tail.position(of: stream).byteCount }
+        self.roundEnds = ends
+    }
+
+    /// Whether everything left of a stream arrived after the round began.
+    ///
+    /// False until the receiver's position is known, because the receiver may hold less than the registry says.
+    func isForNextRound(_ stream: StreamKey) -> Bool {
+        guard let roundEnds, case .open = self.streams.state(of: stream) else { return false }
+        let position = self.tail.position(of: stream)
+        return position.cursor < position.byteCount && position.cursor >= roundEnds[stream, default: 0]
+    }
+
+    /// Logs every source that is probably misconfigured; each scan looks for it again.
+    func checkSources() {
+        let found = Set(self.tail.streams.map { self.tail.position(of: $0).source })
+        for (index, source) in self.configuration.sources.enumerated() where !self.isHanging(source) {
+            switch source.files {
+            case .spool(let pattern) where GlobPattern.hasWildcard(pattern):
+                if !found.contains(index) { self.telemetry.nothingMatches([pattern]) }
+            case .spool(let directory):
+                do throws(FileSystemError) {
+                    let status = try self.files.status(at: directory)
+                    if status?.kind != .directory { self.telemetry.spoolUnusable(directory, isThere: status != nil) }
+                } catch {
+                    self.telemetry.noticed(.unreadable(path: directory, error))
+                }
+            case .files(let patterns):
+                if !found.contains(index) { self.telemetry.nothingMatches(patterns) }
+            }
+        }
+    }
+
+    mutating func checkpoint(_ now: TailTime) {
+        do throws(FileSystemError) {
+            try self.tail.checkpoint(now)
+        } catch {
+            // The receiver knows each stream's position; the registry only saves some work at a start.
+            self.telemetry.registryFailed(error)
+        }
+    }
+
+    // MARK: Batches
+
+    /// Ships while there are lines and room for them.
+    mutating func ship() {
+        self.hasMore = false
+        self.hasShippedAll = false
+        guard self.phase == .ready, !self.isRenewing else { return }
+        if let pausedUntil {
+            guard pausedUntil <= self.clock.monotonicTime() else { return }
+            self.pausedUntil = nil
+        }
+        // Answers are taken in between, so that a long backlog does not delay the registry.
+        for _ in 0..<16 {
+            guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
+                self.streams.openingCount < StreamNumbers.openingCountMax, self.hasBuffer
+            else { return }
+            guard let stream = self.tail.nextReady() else {
+                self.hasShippedAll = self.streams.openingCount == 0 && !self.streams.hasWaiting
+                return self.makeRoomForStreams()
+            }
+            switch self.streams.state(of: stream) {
+            case .closed where self.mustWait(stream): continue
+            case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
+            case .closed:
+                self.streams.wait(stream)
+                self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, self.clock.monotonicTime())
+            case .opening, .refused, .waiting: continue  // It becomes ready again with its position.
+            case .open where self.isForNextRound(stream): continue
+            case .open(let number): self.shipNext(of: stream, number)
+            }
+        }
+        self.hasMore = true
+    }
+
+    /// Whether a batch can be read; if not, an event comes when it can.
+    var hasBuffer: Bool {
+        mutating get {
+            if self.buffer == nil { self.buffer = self.buffers.take() }
+            return self.buffer != nil
+        }
+    }
+
+    /// Reconnects when streams that never end keep others from being opened; a new connection frees the numbers.
+    mutating func makeRoomForStreams() {
+        guard self.streams.hasWaiting, self.session.isSettled, self.retries.isEmpty else { return }
+        self.disconnect("the receiver grants no more streams on a connection, and others have lines to send", .broken)
+    }
+
+    mutating func reportProgress() {
+        guard let progress = self.configuration.progress else { return }
+        let now = self.clock.monotonicTime()
+        guard now - self.lastProgress > .milliseconds(250) else { return }
+        self.lastProgress = now
+        var rest = 0
+        for stream in self.tail.streams {
+            let position = self.tail.position(of: stream)
+            rest += max(0, position.byteCount - position.cursor)
+        }
+        progress(self.summary.rawByteCount, self.summary.rawByteCount + rest)
+    }
+
+    mutating func open(_ stream: StreamKey) {
+        let source = self.configuration.sources[self.tail.position(of: stream).source]
+        let format: StreamFormat =
+            switch source.files {
+            case .spool: .waybill
+            case .files: .ndjson
+            }
+        // Before the id: a file that was rewritten gets another one.
+        guard let claim = self.openClaims[stream] ?? self.tail.storedClaim(stream, self.now),
+            self.tail.contains(stream)
+        else { return }
+        let description = StreamDescription(
+            id: self.tail.id(of: stream), source: Self.shortened(self.tail.position(of: stream).path),
+            environment: source.environment,
+            bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember,
+            userMember: source.userMember, anonymousMember: source.anonymousMember)
+        let number = self.streams.open(stream)
+        self.openingCount += 1
+        self.perform(self.session.open(number, description, claim))
+    }
+
+    /// The end of a path, short enough for a message with every character escaped.
+    static func shortened(_ path: String) -> String {
+        path.utf16.count <= 256 ? path : "…" + (String(path.utf16.suffix(255)) ?? "")
+    }
+
+    mutating func shipNext(of stream: StreamKey, _ number: StreamNumber) {
+        guard let buffer = self.buffer else { return }
+        let read = self.tail.nextBatch(
+            for: stream, byteCountMax: self.batchByteCountMax, into: buffer.bytes, self.now)
+        switch read {
+        case .batch(let offset, let rawByteCount, let lineCount, _):
+            let header = BatchHeader(
+                stream: number, offset: StreamOffset(UInt64(offset)), rawByteCount: rawByteCount,
+                lineCount: lineCount, wireByteCount: 0, checksum: 0)
+            self.shipBatch(of: stream, header, buffer)
+        case .skip(let range):
+            if range.isGivenUp { self.summary.skippedByteCount += Int(range.byteCount) }
+            if range.reason == .hole { self.summary.holeByteCount += Int(range.byteCount) }
+            self.perform(self.session.skip(number, range))
+        case .sealed(let length):
+            self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
+        case .unpositioned, .nothing:
+            break
+        }
+    }
+
+    mutating func shipBatch(of stream: StreamKey, _ header: BatchHeader, _ buffer: BatchBuffer) {
+        self.buffer = nil
+        self.session.batchSent(header)
+        let now = self.clock.monotonicTime()
+        self.liveness.sentBatch(isAlone: self.session.inFlightByteCount <= header.rawByteCount, at: now)
+        self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, now)
+        self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
+        self.summary.streamCount = self.tail.shippedStreamCount
+        self.lines.sent(
+            stream, from: Int(header.offset.rawValue), byteCount: header.rawByteCount, lineCount: header.lineCount)
+        self.summary.rawByteCount += header.rawByteCount
+        self.summary.lineCount += header.lineCount
+        self.summary.batchCount += 1
+    }
+
+    /// Grows with everything that takes memory only for a while: files found, streams opened.
+    package var turnoverCount: Int { self.tail.fileCount + self.openingCount }
+
+    /// Whether nothing is on its way: no answer, and no change of the registry.
+    package var isAtRest: Bool {
+        !self.hasMore && !self.isInFlight && self.streams.openingCount == 0 && !self.tail.hasUnwrittenChanges
+    }
+
+    /// How long to wait for the network or a file before the next step.
+    package func restingTime() -> Duration {
+        if self.hasMore { return .zero }
+        let now = self.clock.monotonicTime()
+        if let farewell { return max(.zero, farewell - now) }
+        var wake = self.schedule.next(hasFreshFiles: self.tail.hasFreshFiles)
+        if !self.hangingMounts.isEmpty { wake = min(wake, now + Self.mountPause) }
+        if let lingerUntil { wake = min(wake, lingerUntil) }
+        if !self.claims.waiting.isEmpty { wake = min(wake, self.turns.nextAt) }
+        if let retry = self.retries.first { wake = min(wake, retry.at) }
+        if let stopDeadline { wake = min(wake, stopDeadline) }
+        if let pausedUntil { wake = min(wake, pausedUntil) }
+        if let renewalAt { wake = min(wake, self.isRenewing ? renewalAt + Self.renewalPatience : renewalAt) }
+        if let since = self.awaitingStorageSince { wake = min(wake, since + Self.storagePatience) }
+        if let patience = self.configuration.mode.patience, let unreadySince {
+            wake = min(wake, unreadySince + patience)
+        }
+        if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }
+        switch self.phase {
+        case .disconnected(let retryAt): wake = min(wake, retryAt)
+        case .connecting, .ready: wake = min(wake, self.liveness.nextStep(isInFlight: self.isInFlight))
+        }
+        return max(.zero, wake - now)
+    }
+}

@@ -1,0 +1,489 @@
+package import WaybillArchive
+package import WaybillExport
+package import WaybillJournal
+internal import WaybillProtocol
+package import WaybillSystem
+
+/// Writes one provider's records to the parts of each environment and day.
+///
+///     exports/ga4/env=prod/date=2026-11-20/part-00000.ndjson          records, in the order of the journal
+///                                          part-00000.ids             the event ids of each record
+///                                          part-00000.manifest.json   once the part is closed
+///                                          dead/part-00000.ndjson     refused events, whole, with the reason
+///                                          …ndjson.gz                 each of them, once it gets nothing more
+///                                          held                       records for when the day is sealed
+///                                          schemas/…                  Snowplow: draft schemas of closed parts
+///
+/// A part is closed when it is full, or when the time is over in which it takes records, by the journal's clock.
+/// Closing is part of a checkpoint: first the bytes are synced, then the checkpoint records that the part is closed and
+/// the content of its manifest. Then the part is compressed and the manifest is written, in the projection's pauses.
+///
+/// A part has one mapping, one time zone and one header: when the options change, at a start or while running, the open
+/// parts are closed with their old options. The change begins with a checkpoint, and recovery does the rest, so a crash
+/// at any point leaves the old options or the new ones, and each event in one part.
+///
+/// - SeeAlso: `Protocol/formats/exports.md`.
+package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
+    /// The output folder; `exports/<provider>` in a live receiver.
+    let directory: String
+    let files: Files
+    let root: String
+    let journal: String
+    var options: ExportOptions
+    private var fingerprint: String
+    var description: ProviderDescription
+    private let pending: PendingOptions?
+    private let isAgeJudged: Bool
+    var state: StateStore<Files>
+    var set: FileSet<Files>
+    private var exporter: Exporter
+    var sink: PartSink
+    /// The people whose lines are not exported.
+    package let erased: ErasedPeople?
+    package private(set) var poison: PoisonedLines?
+    private var readers: EventReaders
+    private var shifted: ShiftedLines<Files>
+    /// Files closed since the last checkpoint.
+    var closing: [ClosedFile] = []
+    /// Closed files that are not compressed yet, the work at the first, and the digest of what was compressed of it.
+    var waiting = ClosingQueue()
+    var work: GzipWork<Files>?
+    var workDigest: SHA256Digest?
+    /// Closed files that could not be compressed since the last ``takeFailures()``.
+    var failures: [ClosingFailure] = []
+    /// The time in the journal when files were tried again.
+    var retriedAt = WallTime.unknown
+    /// Sealed days whose manifest waits until their parts are compressed, by their folder.
+    var owedSeals: Set<String> = []
+    /// Partitions written since the last checkpoint.
+    var touchedKeys: Set<ExportDay> = []
+    private(set) var cutOff: CutOff
+    /// Days with unsealed events.
+    var openDays: OpenDays<ExportDay>
+    var sealed: [SealedDay] = []
+    /// When the last exported event was received.
+    private var receivedAt = WallTime.unknown
+    /// The last time in the journal.
+    private(set) var time = WallTime.unknown
+    private var lines = LineCounts()
+    /// ``lines`` at the last checkpoint, which recovery restores.
+    private var checkpointedLines = LineCounts()
+    /// Up to the last checkpoint, since it was taken.
+    private var outcomes = OutcomeCensus()
+    /// Of batches whose agent is known, since it was taken.
+    private var refused = QuarantineCounts()
+
+    static var partPrefix: String { PartStanding.keyPrefix }
+    static var switchPrefix: String { "switch:" }
+    static var adoptedKey: String { "adopted" }
+    /// The position up to which other options were used.
+    static var changedKey: String { "changed" }
+
+    package static var takesParsedLines: Bool { true }
+    package var name: String { self.options.provider.rawValue }
+
+    /// Prepares an export.
+    ///
+    /// - Parameters:
+    ///   - pending: new options to continue with, once there are any.
+    ///   - directory: below the data directory, `exports/<provider>` for a live export.
+    ///   - statePath: the path of its checkpoint.
+    ///   - isAgeJudged: off for a replay from an archive that does not know when lines were received.
+    package init(
+        data: DataDirectory<Files>, directory: String, statePath: String, options: ExportOptions, isAgeJudged: Bool,
+        pending: PendingOptions? = nil
+    ) throws(FileSystemError) {
+        let erased = try ErasedPeople.read(in: data)
+        let poison = try PoisonedLines.read(in: data)
+        let state = try StateStore(path: statePath, files: data.files)
+        self.erased = erased
+        self.poison = poison
+        self.readers = EventReaders(erased: erased, poison: poison)
+        self.shifted = ShiftedLines(root: data.root, files: data.files)
+        self.root = data.root
+        self.journal = data.journal
+        self.files = data.files
+        self.directory = directory
+        self.options = options
+        self.fingerprint = options.fingerprint
+        self.pending = pending
+        self.isAgeJudged = isAgeJudged
+        self.exporter = Exporter(options)
+        self.cutOff = CutOff(zone: options.zone, secondOfDay: options.cutOffSecond)
+        self.openDays = OpenDays(self.cutOff)
+        self.description = self.exporter.description
+        self.sink = PartSink(self.exporter)
+        self.state = state
+        self.set = FileSet(
+            root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: data.stop)
+    }
+
+    /// The export of a running receiver.
+    package static func live(
+        _ options: ExportOptions, data: DataDirectory<Files>, pending: PendingOptions? = nil
+    ) throws(FileSystemError) -> ExportProjection {
+        let name = options.provider.rawValue
+        return try ExportProjection(
+            data: data, directory: "exports/\(name)", statePath: data.statePath("export-\(name)"), options: options,
+            isAgeJudged: true, pending: pending)
+    }
+
+    package var tally: ProjectionTally {
+        let counts = self.sink.counts
+        var tally = ProjectionTally()
+        tally.lineCount = self.lines.read
+        tally.quarantined = self.lines.quarantined
+        tally.exported = counts.exported
+        tally.refused = counts.refused
+        tally.held = counts.held
+        tally.skips = counts.skips
+        tally.outcomes = counts.outcomes
+        (tally.openPartCount, tally.openRecordCount, tally.oldestOpen) = self.sink.open
+        return tally
+    }
+
+    package var report: String {
+        let tally = self.tally
+        return "exported \(tally.exported), refused \(tally.refused), held \(tally.held), "
+            + "skipped \(tally.skips.total)\(Self.reasons(tally.skips)), quarantined \(tally.quarantined)"
+    }
+
+    private static func reasons(_ skips: SkipCounts) -> String {
+        let reasons = NotExported.allCases.filter { skips[$0] > 0 }.map { "\($0.rawValue) \(skips[$0])" }
+        return reasons.isEmpty ? "" : " (\(reasons.joined(separator: ", ")))"
+    }
+
+    /// Events since the start: exported, refused, held, skipped.
+    package var counts: ExportCounts {
+        let counts = self.sink.counts
+        return ExportCounts(
+            exported: counts.exported, refused: counts.refused, held: counts.held,
+            skipped: counts.skips.total)
+    }
+
+    package mutating func useCutOff(_ secondOfDay: Int) {
+        guard secondOfDay != self.cutOff.secondOfDay else { return }
+        self.options.cutOffSecond = secondOfDay
+        self.cutOff = CutOff(zone: self.options.zone, secondOfDay: secondOfDay)
+        self.openDays.use(self.cutOff)
+    }
+
+    // MARK: Recovery
+
+    package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
+        self.closing = []
+        self.touchedKeys = []
+        self.receivedAt = .unknown
+        self.exporter = Exporter(self.options)
+        self.description = self.exporter.description
+        self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
+        try self.state.settle()
+        var notes = self.state.recovery.notes
+        if let note = try self.restoreLostCheckpoint() { notes.append(note) }
+        try self.finishSwitching()
+        try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
+        if let note = try self.setAsideWithoutCheckpoint() { notes.append(note) }
+        try self.restoreOpenFiles()
+        var (recovery, undescribed) = try self.recoverFiles()
+        if !recovery.shortFiles.isEmpty {
+            notes += try self.setAsideShortParts(recovery.shortFiles)
+            recovery.shortFiles = [:]
+            (_, undescribed) = try self.recoverFiles()
+        }
+        notes += try self.describe(undescribed)
+        if let note = try self.turnOver() { notes.append(note) }
+        self.findWaiting()
+        self.findOwedSeals()
+        try self.finishSeals()
+        self.lines = self.checkpointedLines
+        self.sink.reset(to: self.checkpointedStandings, self.exporter)
+        try self.findOpenDays()
+        notes.append(recovery.summary)
+        return ProjectionRecovery(
+            position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
+    }
+
+    var checkpointedPosition: JournalPosition {
+        JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0)
+    }
+
+    /// Closes the parts that were started with other options, and records the current ones.
+    ///
+    /// - Returns: a description of the changes, for logs.
+    private mutating func turnOver() throws(FileSystemError) -> String? {
+        guard self.state.entries["position"] != nil, self.state.entries["options"] != self.fingerprint else {
+            return nil
+        }
+        let zone = self.state.entries["zone"] ?? self.options.zone.name
+        var standings: [String: String?] = [:]
+        for (key, standing) in self.checkpointedStandings.sorted(by: { self.path($0.key) < self.path($1.key) })
+        where standing.recordCount > 0 {
+            try self.closePart(standing, key, zone: zone)
+            standings[Self.partPrefix + self.path(key)] = standing.next.text
+        }
+        var changes = try self.set.synchronize()
+        for part in self.closing { changes[ExportCheckpoint.closedPrefix + part.path] = .some(part.manifest) }
+        changes.merge(standings) { _, new in new }
+        if self.state.entries["options"] != nil {
+            changes[Self.changedKey] = .some(self.state.entries["position"] ?? "0")
+        }
+        changes.merge(self.optionEntries) { _, new in new }
+        try self.state.commit(changes)
+        self.set.checkpointCommitted()
+        self.closing = []
+        return "the options changed: \(standings.count) open parts were closed"
+    }
+
+    /// The checkpoint entries for the options that are not in the checkpoint yet.
+    private var optionEntries: [String: String?] {
+        var entries: [String: String?] = ["options": .some(self.fingerprint), "zone": .some(self.options.zone.name)]
+        for (key, value) in ExportHistory.entries(of: self.options) { entries[key] = .some(value) }
+        return entries.filter { self.state.entries[$0.key] != $0.value }
+    }
+
+    var checkpointedStandings: [ExportDay: PartStanding] {
+        var standings: [ExportDay: PartStanding] = [:]
+        for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
+            guard let partition = ExportDay(partition: String(key.dropFirst(Self.partPrefix.count))),
+                let standing = PartStanding(text: value)
+            else { continue }
+            standings[partition] = standing
+        }
+        return standings
+    }
+
+    // MARK: Batches
+
+    package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
+        if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
+        self.arrive(at: batch.receivedAt)
+        self.lines.read += batch.lineCount
+        let reader = self.readers.reader(for: batch.description)
+        let shifted = try self.shifted.lines(of: batch)
+        let refusedCount = self.sink.counts.refused
+        let outcomes = self.sink.counts.outcomes
+        var parsedEnd = 0
+        if let parse = batch.parse {
+            parse.lines.forEach(in: batch.raw) {
+                self.export(
+                    $0, reader.source, receivedAt: batch.receivedAt, isShifted: shifted.contains($0.streamOffset))
+            }
+            parsedEnd = parse.lines.end
+        }
+        batch.raw.forEachLine(from: parsedEnd) { range in
+            let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
+            let offset = batch.offset.rawValue + UInt64(range.lowerBound)
+            self.export(
+                line, reader, at: offset, receivedAt: batch.receivedAt, isShifted: shifted.contains(offset))
+        }
+        if self.sink.counts.refused > refusedCount { self.countRefused(of: batch, since: outcomes) }
+        try self.finishBatch()
+    }
+
+    package func rehearse(_ line: ProjectedBatch) {
+        var exporter = Exporter(self.options)
+        var sink = PartSink(exporter)
+        var readers = EventReaders(erased: self.erased)
+        let reader = readers.reader(for: line.description)
+        line.raw.forEachLine { range in
+            _ = exporter.export(
+                UnsafeRawBufferPointer(rebasing: line.raw[range]), reader,
+                at: line.offset.rawValue + UInt64(range.lowerBound), receivedAt: line.receivedAt,
+                isAgeJudged: self.isAgeJudged, to: &sink)
+        }
+        exporter.finishGroup(to: &sink)
+    }
+
+    package mutating func use(_ poison: PoisonedLines) {
+        self.poison = poison
+        self.readers.use(poison)
+    }
+
+    /// Closes the parts that take no records of that time.
+    private mutating func arrive(at time: WallTime) {
+        guard time != self.receivedAt else { return }
+        self.receivedAt = time
+        self.time = time
+        self.sink.pass(time)
+    }
+
+    package mutating func pass(_ time: WallTime) throws(FileSystemError) {
+        self.time = time
+        self.sink.pass(time)
+        try self.writeTouched()
+    }
+
+    package var needsMarks: Bool { self.sink.hasAgingParts || self.waiting.hasPostponed }
+
+    /// Switches to other options for the batches from `position` on.
+    private mutating func goOn(with options: ExportOptions, from position: JournalPosition) throws(FileSystemError) {
+        do throws(FileSystemError) {
+            try self.checkpoint(at: position)
+        } catch {
+            self.pending?.putBack(options)
+            throw error
+        }
+        self.options = options
+        self.fingerprint = options.fingerprint
+        let recovery = try self.recover()
+        self.pending?.applied(options, recovery.report)
+    }
+
+    /// Maps one line of a batch; ``finishBatch()`` follows the last.
+    ///
+    /// - Parameter offset: where the line begins in its stream.
+    private mutating func export(
+        _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime, isShifted: Bool
+    ) {
+        self.arrive(at: receivedAt)
+        let isEvent = self.exporter.export(
+            line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
+            to: &self.sink)
+        if !isEvent { self.lines.quarantined += 1 }
+    }
+
+    /// Maps one line that was already parsed; ``finishBatch()`` follows the last of its batch.
+    package mutating func export(
+        _ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool
+    ) {
+        self.arrive(at: receivedAt)
+        let isEvent = self.exporter.export(
+            line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
+            to: &self.sink)
+        if !isEvent { self.lines.quarantined += 1 }
+    }
+
+    /// Maps one line that was already read; ``finishBatch()`` follows the last of its batch.
+    package mutating func export(
+        _ line: UnsafeRawBufferPointer, _ facts: EventFacts, _ source: SourceDescription, at offset: UInt64,
+        receivedAt: WallTime, isShifted: Bool
+    ) {
+        self.arrive(at: receivedAt)
+        self.exporter.export(
+            line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged,
+            isShifted: isShifted, to: &self.sink)
+    }
+
+    /// Closes the request that the batch's last events share, and writes the batch's output.
+    package mutating func finishBatch() throws(FileSystemError) {
+        self.finishGroup()
+        try self.writeTouched()
+    }
+
+    /// Closes the request that the last events share.
+    package mutating func finishGroup() {
+        self.exporter.finishGroup(to: &self.sink)
+    }
+
+    /// Writes the output of the batches since the last call; it is not durable before a checkpoint.
+    package mutating func writeTouched() throws(FileSystemError) {
+        for index in self.sink.touched { try self.write(index) }
+        self.sink.allWritten()
+    }
+
+    func path(_ key: ExportDay) -> String {
+        key.path(below: self.directory)
+    }
+
+    mutating func write(_ index: Int) throws(FileSystemError) {
+        self.sink.opened(index, at: self.receivedAt)
+        self.sink.settle(index)
+        try self.write(self.sink.partitions[index])
+        self.sink.written(index)
+    }
+
+    private mutating func write(_ partition: PartSink.Partition) throws(FileSystemError) {
+        let directory = self.path(partition.key)
+        self.touchedKeys.insert(partition.key)
+        self.openDays.add(partition.key, partition.key.day, openedAt: self.receivedAt)
+        for chunk in partition.chunks where !chunk.records.isEmpty || chunk.isClosed {
+            let path = "\(directory)/\(PartitionPath.part(chunk.part.number))"
+            let records = self.set.index(of: "\(path).\(self.description.fileExtension)")
+            let ids = self.set.index(of: "\(path).ids")
+            try self.set.append(chunk.records, to: records)
+            try self.set.append(chunk.ids, to: ids)
+            if chunk.isClosed {
+                try self.close(chunk.part, path, records, ids, key: partition.key, zone: self.options.zone.name)
+            }
+        }
+        if !partition.deadLetters.isEmpty {
+            try self.set.append(
+                partition.deadLetters,
+                to: self.set.index(
+                    of: DeadLetterFile(partition: directory, number: partition.chunks.last?.part.revision ?? 0).path))
+        }
+        if !partition.held.isEmpty {
+            try self.set.append(partition.held, to: self.set.index(of: "\(directory)/\(HeldRecord.fileName)"))
+        }
+    }
+
+    // MARK: Checkpoints
+
+    package mutating func checkpoint(
+        at position: JournalPosition, sealing moment: SealMoment?
+    ) throws(FileSystemError) {
+        var days: [(key: ExportDay, rest: ExportTotals)] = []
+        if let moment { days = try self.closeDueDays(moment) }
+        var changes = try self.set.synchronize()
+        changes.merge(self.optionEntries) { _, new in new }
+        for file in self.closing { changes[ExportCheckpoint.closedPrefix + file.path] = .some(file.manifest) }
+        for day in days {
+            let manifest = try self.dayManifest(day.key, day.rest, at: moment?.now ?? WallTime(milliseconds: 0))
+            changes[Self.sealPrefix + self.path(day.key)] = .some(String(decoding: manifest.json, as: UTF8.self))
+        }
+        for key in self.touchedKeys {
+            guard let standing = self.sink.standing(of: key) else { continue }
+            changes[Self.partPrefix + self.path(key)] = .some(standing.text)
+        }
+        changes["position"] = .some(String(position.rawValue))
+        try self.state.commit(changes)
+        self.set.checkpointCommitted()
+        for file in self.closing { self.waiting.append(file.path) }
+        self.retryClosing()
+        self.owedSeals.formUnion(days.map { self.path($0.key) })
+        self.closing = []
+        self.touchedKeys = []
+        self.checkpointedLines = self.lines
+        self.sink.checkpointed()
+        self.outcomes.add(self.exporter.takeCensus())
+        self.openDays.remove(days.map(\.key))
+        try self.finishSeals()
+    }
+
+    /// Counts the events of a batch that were refused, for the agent that brought them.
+    private mutating func countRefused(of batch: ProjectedBatch, since before: OutcomeCounts) {
+        guard let account = batch.account else { return }
+        for (outcome, count) in self.sink.counts.outcomes.outcomes {
+            guard case .refused(let reason) = outcome, count > before[outcome] else { continue }
+            self.refused.add(
+                count - before[outcome],
+                for: QuarantineKey(
+                    account: account, stream: batch.description.id, export: self.name, reason: reason.rawValue))
+        }
+    }
+
+    package mutating func takeQuarantined() -> QuarantineCounts {
+        defer { self.refused = QuarantineCounts() }
+        return self.refused
+    }
+
+    package mutating func takeOutcomes() -> OutcomeCensus {
+        self.outcomes.take()
+    }
+
+    /// Forgets a file of a deleted day.
+    mutating func forget(_ path: String) {
+        self.set.forget(path)
+    }
+
+    /// The partitions that this run has seen.
+    var partitionKeys: [ExportDay] {
+        self.sink.partitions.map(\.key)
+    }
+}
+
+/// Counts of all lines, and of those that are not events, which are in the archive's quarantine.
+private struct LineCounts {
+    var read = 0
+    var quarantined = 0
+}

@@ -1,0 +1,314 @@
+package import Logging
+internal import WaybillHost
+internal import WaybillIngest
+internal import WaybillJSON
+internal import WaybillSystem
+
+/// What the door counts; each method is one occurrence.
+package final class DoorTelemetry: Sendable {
+    /// Why a request was refused; the set is closed.
+    package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
+        case notFound = "not-found"
+        case method
+        case noKey = "no-key"
+        case unknownKey = "unknown-key"
+        case dialect
+        case origin
+        case tooLarge = "too-large"
+        case encoding
+        case malformed
+        case tooFast = "too-fast"
+        /// Its address holds its share of the memory.
+        case share
+        /// All memory is taken.
+        case memory
+        /// It gave way to a smaller body when all memory was taken.
+        case displaced
+        /// Its key's events take their share of the spools' disk.
+        case disk = "disk-share"
+        case stopping
+        case slow
+    }
+
+    private struct Counts {
+        var requests: [Dialect: [Int: Int]] = [:]
+        var refusals: [RefusalReason: Int] = [:]
+        var events = DoorCounts()
+        var faults: [IngestFault: Int] = [:]
+        var fullCount = 0
+        var failureCount = 0
+        var droppedCount = 0
+        var reach: Duration?
+        /// Whether the last group was stored.
+        var isStoring = true
+        var reloads = ReloadCounts()
+        var certificateExpiry: WallTime?
+        /// When the log last said that no file was left for a connection.
+        var fileNotice: MonotonicTime?
+    }
+
+    private let counts = Lock(Counts())
+    let commits = DurationHistogram(.disk)
+    let answers = DurationHistogram(.disk)
+    let spools = SpoolUsage()
+    /// Days of the quarantine that were deleted.
+    let deletedDayCount = Atomic(0)
+    let logger: Logger
+    private let started = POSIXClock().wallTime()
+
+    package init(logger: Logger) {
+        self.logger = logger
+    }
+
+    func answered(_ dialect: Dialect, status: Int, took: Duration?) {
+        self.counts.withLock { $0.requests[dialect, default: [:]][status, default: 0] += 1 }
+        if let took { self.answers.add(took) }
+    }
+
+    func refused(_ reason: RefusalReason) {
+        self.counts.withLock { $0.refusals[reason, default: 0] += 1 }
+    }
+
+    func faulty(_ faults: [IngestedEvents.Fault]) {
+        guard !faults.isEmpty else { return }
+        self.counts.withLock { counts in
+            for fault in faults { counts.faults[fault.reason, default: 0] += 1 }
+        }
+    }
+
+    /// Takes how far back repeats are known.
+    func known(reach: Duration) {
+        self.counts.withLock { $0.reach = reach }
+    }
+
+    func committed(_ outcomes: [DoorOutcome], took: Duration, reach: Duration, droppedCount: Int) {
+        self.commits.add(took)
+        let (before, now) = self.counts.withLock { counts -> (Bool, Bool) in
+            let before = counts.isStoring
+            counts.isStoring = true
+            for outcome in outcomes {
+                switch outcome {
+                case .stored(let found): counts.events += found
+                case .full:
+                    counts.fullCount += 1
+                    counts.isStoring = false
+                case .failed:
+                    counts.failureCount += 1
+                    counts.isStoring = false
+                case .share: break
+                }
+            }
+            counts.reach = reach
+            counts.droppedCount = droppedCount
+            return (before, counts.isStoring)
+        }
+        if before && !now {
+            if outcomes.contains(.full) {
+                self.logger.error(
+                    .doorFull, "the disk of the spools is full; requests are answered 503, and senders repeat them")
+            } else {
+                self.logger.error(
+                    .doorFailed, "the spools cannot be written; requests are answered 503, and senders repeat them")
+            }
+        } else if !before && now {
+            self.logger.notice("requests are stored again")
+        }
+    }
+
+    /// The disk takes bytes again, and no one has sent any.
+    func recovered() {
+        self.counts.withLock { $0.isStoring = true }
+        self.logger.notice("requests are stored again")
+    }
+
+    // MARK: Files
+
+    /// Says whether fewer connections may be open than the configuration has.
+    func limited(_ settings: DoorSettings) {
+        let wanted = settings.configuration.connectionCountMax
+        guard settings.places.countMax < wanted else { return }
+        self.logger.notice(
+            "fewer connections are taken than ingest.connections: raise the limit of open files (LimitNOFILE, ulimit -n)",
+            metadata: ["connections": .number(settings.places.countMax), "configured": .number(wanted)])
+    }
+
+    /// Takes that no file was left for another connection; the log says so once a minute at most.
+    func lackedFiles(at now: MonotonicTime) {
+        let isSaid = self.counts.withLock { counts -> Bool in
+            if let last = counts.fileNotice, now - last < .seconds(60) { return true }
+            counts.fileNotice = now
+            return false
+        }
+        guard !isSaid else { return }
+        self.logger.notice(
+            "no file is left for another connection; the one that was silent longest ends: raise the limit of open files"
+        )
+    }
+
+    // MARK: Reloads
+
+    func reloaded(_ changes: [ConfigurationChange]) {
+        self.counts.withLock { $0.reloads.count(changes) }
+        let applied = changes.filter { !$0.needsRestart }.map(\.description)
+        let waiting = changes.filter(\.needsRestart).map(\.description)
+        self.logger.notice(
+            changes.isEmpty ? "configuration reloaded: nothing changed" : "configuration reloaded",
+            metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
+        guard !waiting.isEmpty else { return }
+        self.logger.warning(
+            .doorRestartNeeded, "these changes of the configuration need a restart",
+            metadata: ["changes": "\(waiting.joined(separator: "; "))"])
+    }
+
+    func reloadRefused(_ problems: [String]) {
+        self.counts.withLock { $0.reloads.refused += 1 }
+        for problem in problems {
+            self.logger.error(
+                .doorReloadRefused, "the new configuration is refused, the old one stays",
+                metadata: ["problem": "\(problem)"])
+        }
+    }
+
+    func certificateRenewed(_ changes: [ConfigurationChange]) {
+        self.logger.notice(
+            "the certificate was renewed",
+            metadata: ["changes": "\(changes.map(\.description).joined(separator: "; "))"])
+    }
+
+    func certificateUsed(until expiry: WallTime) {
+        self.counts.withLock { $0.certificateExpiry = expiry }
+    }
+
+    // MARK: Answers
+
+    /// Whether the last group was stored, or the disk takes bytes again.
+    var isStoring: Bool { self.counts.withLock { $0.isStoring } }
+
+    var readiness: Readiness {
+        guard !self.isStoring else { return .ready }
+        return Readiness(
+            isReady: false, problems: ["the spool cannot be written: the disk is full, or fails; senders repeat"])
+    }
+
+    /// Everything, as JSON.
+    func status(of door: Door) -> [UInt8] {
+        let counts = self.counts.withLock { $0 }
+        let readiness = self.readiness(of: door)
+        let settings = door.settings
+        return JSONWriter.object { json in
+            json.member("part", "ingest")
+            json.member("name", settings.configuration.listen.description)
+            json.member("software", settings.configuration.software)
+            json.member("time", door.clock.wallTime().milliseconds)
+            json.member("started", self.started.milliseconds)
+            json.member("health", readiness.health.rawValue)
+            json.member("problems", array: readiness.problems) { $0.string($1) }
+            json.member("lines", counts.events.storedCount)
+            json.member("repeated", counts.events.repeatedCount)
+            json.member("quarantined", counts.events.quarantinedCount)
+            json.member("connections", door.places.count)
+            json.member("waiting_bytes", door.room.byteCount)
+            json.member(
+                "refused", Dictionary(uniqueKeysWithValues: counts.refusals.map { ($0.key.rawValue, $0.value) }))
+            json.member("faults", Dictionary(uniqueKeysWithValues: counts.faults.map { ($0.key.rawValue, $0.value) }))
+            json.member("certificate_expiry", counts.certificateExpiry.map { Int($0.milliseconds) })
+            if let tunnels = door.tunnels { json.member("line") { tunnels.write(to: &$0) } }
+            json.member("keys", objects: settings.all) { json, standing in
+                standing.key.write(standing.tally.counts, to: &json)
+            }
+        }
+    }
+
+    func page(of door: Door) -> MetricsPage {
+        let counts = self.counts.withLock { $0 }
+        var page = MetricsPage()
+        page.add("waybill_ingest_requests_total", .counter, "Requests with events, by what they were answered.") {
+            for (dialect, codes) in counts.requests.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                for (code, count) in codes.sorted(by: { $0.key < $1.key }) {
+                    $0.sample(count, [("dialect", dialect.rawValue), ("code", "\(code)")])
+                }
+            }
+        }
+        page.add("waybill_ingest_refused_requests_total", .counter, "Requests of which nothing was read.") {
+            for reason in RefusalReason.allCases {
+                $0.sample(counts.refusals[reason] ?? 0, [("reason", reason.rawValue)])
+            }
+        }
+        page.add("waybill_ingest_events_total", .counter, "Events of answered requests.") {
+            $0.sample(counts.events.storedCount, [("outcome", "stored")])
+            $0.sample(counts.events.repeatedCount, [("outcome", "repeated")])
+            $0.sample(counts.events.quarantinedCount, [("outcome", "quarantined")])
+            $0.sample(counts.events.droppedCount, [("outcome", "dropped")])
+        }
+        page.add("waybill_ingest_faults_total", .counter, "Events with something wrong, by reason.") {
+            for reason in IngestFault.allCases {
+                $0.sample(counts.faults[reason] ?? 0, [("reason", reason.rawValue)])
+            }
+        }
+        page.add(
+            "waybill_ingest_dropped_faults_total", .counter, "Faulty events that the quarantine had no room for.",
+            counts.droppedCount)
+        page.add(
+            "waybill_ingest_deleted_quarantine_folders_total", .counter, "Days of the quarantine that were deleted.",
+            self.deletedDayCount.load(ordering: .relaxed))
+        page.add("waybill_ingest_unstored_requests_total", .counter, "Requests answered 503, by cause.") {
+            $0.sample(counts.fullCount, [("cause", "disk-full")])
+            $0.sample(counts.failureCount, [("cause", "disk-error")])
+        }
+        page.add("waybill_ingest_repeat_window_seconds", .gauge, "How far back repeated events are known.") {
+            if let reach = counts.reach { $0.sample(reach / .seconds(1)) }
+        }
+        page.add("waybill_ingest_connections", .gauge, "Open connections.", door.places.count)
+        let ended = door.places.ended
+        page.add(
+            "waybill_ingest_ended_connections_total", .counter,
+            "Connections that ended for another one, or came too many."
+        ) {
+            for reason in DoorPlaces.Ended.allCases { $0.sample(ended[reason] ?? 0, [("reason", reason.rawValue)]) }
+        }
+        page.add("waybill_ingest_waiting_bytes", .gauge, "Bytes of bodies that arrive or wait.", door.room.byteCount)
+        page.add("waybill_ingest_spool_bytes", .gauge, "Bytes of segments that no agent has taken away.") {
+            if let byteCount = self.spools.byteCount { $0.sample(byteCount) }
+        }
+        page.add("waybill_ingest_durable_seconds", "Time of writing and syncing a group of requests.", self.commits)
+        page.add("waybill_ingest_answer_seconds", "Time from a request's last byte to its answer.", self.answers)
+        self.addReloads(counts, to: &page)
+        page.addBuild(door.settings.configuration.software, protocol: [])
+        door.tunnels?.write(to: &page)
+        page.addProcess()
+        return page
+    }
+
+    private func addReloads(_ counts: Counts, to page: inout MetricsPage) {
+        page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") {
+            $0.sample(counts.reloads.taken, [("outcome", "taken")])
+            $0.sample(counts.reloads.partial, [("outcome", "partial")])
+            $0.sample(counts.reloads.refused, [("outcome", "refused")])
+        }
+        page.add("waybill_tls_certificate_expiry_seconds", .gauge, "When the certificate expires, since 1970.") {
+            if let expiry = counts.certificateExpiry { $0.sample(Int(expiry.milliseconds / 1000)) }
+        }
+    }
+}
+
+extension DoorTelemetry {
+    /// Counts a day of the quarantine that was deleted, and says why others stay.
+    func retired(_ retirement: QuarantineRetirement) {
+        switch retirement {
+        case .done: return
+        case .deleted(let day):
+            _ = self.deletedDayCount.add(1, ordering: .relaxed)
+            self.logger.notice("a day of the quarantine was deleted", metadata: ["day": "\(day)"])
+        case .failed(let error, let dayCount):
+            self.logger.warning(
+                .doorQuarantineKept, "old days of the quarantine cannot be deleted; they are tried again tomorrow",
+                metadata: ["days": .number(dayCount), "reason": "\(error)"])
+        case .clockDoubted(let now, let youngest):
+            self.logger.warning(
+                .doorQuarantineKept, "the clock is wrong, and no day of the quarantine is deleted; set the clock",
+                metadata: [
+                    "reason": "the clock shows \(now.text), before date=\(youngest) or the date of the program"
+                ])
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import ArgumentParser
+import Logging
+import ServiceLifecycle
+import UnixSignals
+import WaybillConsole
+import WaybillIngest
+import WaybillHost
+import WaybillSystem
+
+/// `waybill ingest`: a door for programs that speak HTTP.
+struct IngestCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ingest",
+        abstract: "Take events over HTTP, from browsers and other products' SDKs, into spools.",
+        discussion: """
+            Examples:
+              waybill ingest --config /etc/waybill/ingest.yaml
+              curl -u KEY: http://127.0.0.1:4380/v1/events -d '{"name":"bought","user":"u-1"}'
+
+            The file has a section ingest: with the write keys. A request is answered once its events are on the disk. An agent
+            ships the spools: waybill agent --spool '/var/spool/waybill-ingest/*' …
+
+            SIGHUP reloads the configuration file and the certificate: keys come, go and change without a connection that ends.
+            The log names each changed key with its old and new value, and those that need a restart. A file with problems
+            changes nothing. SIGTERM answers what waits for the disk, and exits.
+            """)
+
+    @Option(help: "A configuration file (YAML) with the section ingest:.")
+    var config: String
+
+    @Option(help: .key("ingest.metrics"), transform: OptionReader.address)
+    var metrics: NetworkAddress?
+
+    @Option(help: .key("ingest.status_socket"))
+    var statusSocket: String?
+
+    @OptionGroup var log: LogOptions
+
+    func run() async throws {
+        let open = try DoorProgram.own.require()
+        let file = try ConfigurationFile.load(self.config)
+        guard file.ingest != nil else {
+            Console.end(.configurationWrong, "\(self.config) has no section ingest:")
+            throw ExitCode.badConfiguration
+        }
+        let door = try self.doorConfiguration(of: file)
+        let logger = Console.logger("ingest", level: self.log.logLevel)
+        let service = open(door, logger)
+        let signals = await SignalHandler(logger: logger, manager: door.manager) { [self] in self.reload(service) }
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [
+                    .init(service: signals),
+                    .init(service: service, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
+                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+        do {
+            try await group.run()
+        } catch let failure as DoorFailure {
+            Console.end(.addressUnusable, "\(failure)")
+            throw ExitCode.files
+        } catch let failure as MetricsServer.Failure {
+            Console.end(.addressUnusable, "\(failure)")
+            throw ExitCode.files
+        } catch let failure as TLSSetupError {
+            Console.end(.tlsUnusable, "\(failure)")
+            throw ExitCode.badConfiguration
+        } catch let failure as FileSystemError {
+            Console.end(.filesUnusable, "\(failure)")
+            throw ExitCode.files
+        }
+    }
+
+    /// Reads the configuration file again, compares it key by key, and passes it to the door.
+    private func reload(_ service: any OpenedDoor) {
+        let file = ConfigurationFile.read(self.config)
+        guard file.problems.isEmpty else { return service.refuseReload(file.problems.map { $0.text(in: self.config) }) }
+        do {
+            let new = try self.doorConfiguration(of: file)
+            service.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
+        } catch {
+            service.refuseReload(["\(self.config): \(error)"])
+        }
+    }
+
+    private func doorConfiguration(of file: ConfigurationFile) throws -> DoorConfiguration {
+        guard var door = file.ingest else { throw ValidationError("\(self.config) has no section ingest:") }
+        if let metrics { door.status.metrics = metrics }
+        if let statusSocket { door.status.socket = statusSocket }
+        door.status.token = try OptionReader.statusToken(door.status.tokenFile)
+        door.software = OptionReader.software
+        door.programDate = ClockCommand.programDate
+        door.manager = .ofThisProcess
+        return door
+    }
+}

@@ -1,0 +1,142 @@
+import ArgumentParser
+import Logging
+import ServiceLifecycle
+import UnixSignals
+import WaybillConsole
+import WaybillExport
+import WaybillFleet
+import WaybillJSON
+import WaybillHost
+import WaybillProtocol
+import WaybillReceiver
+import WaybillStore
+import WaybillSystem
+
+/// `waybill merge`: a receiver whose input is the bucket.
+struct MergeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "merge",
+        abstract: "Join the journals of a fleet's receivers; write daily files and exports once.",
+        discussion: """
+            Examples:
+              waybill merge --config /etc/waybill/merge.yaml
+              waybill merge --config merge.yaml --once        what the bucket has now; prints counts
+
+            The file has a section store:, and a section receiver: that says what is written where: data, exports, archive,
+            retention. Several mergers of a fleet have one configuration, except for data, and the same files: any of
+            them may be stopped or lost.
+
+            SIGHUP reloads the configuration file; the log names each changed key, and those that need a restart.
+            """)
+
+    @Option(help: "A configuration file (YAML) with the sections store: and receiver:.")
+    var config: String
+
+    @Option(help: .key("receiver.data"))
+    var data: String?
+
+    @Option(help: .key("receiver.metrics"), transform: OptionReader.address)
+    var metrics: NetworkAddress?
+
+    @Option(help: .key("receiver.status_socket"))
+    var statusSocket: String?
+
+    @Flag(help: "End when everything that the bucket has is merged; print one line of JSON.")
+    var once = false
+
+    @OptionGroup var log: LogOptions
+
+    func run() async throws {
+        try NetworkClient.own.require()
+        let (section, receiver) = try self.sections(of: try ConfigurationFile.load(self.config))
+        let bucket = try AttachedBucket(try section.location())
+        defer { bucket.open.close() }
+        try Self.refuseUnsafe(bucket.open.store)
+        guard let fleet = Incarnation(bucket.fleet.utf8) else { throw ExitCode.badInput }
+        var setup = MergeService.Setup(receiver: receiver, store: bucket.open.store, fleet: fleet)
+        setup.isOnce = self.once
+        setup.sealInterval = bucket.sealInterval
+        let logger = Console.logger("merger", level: self.log.logLevel)
+        let manager = ServiceManager.ofThisProcess
+        let service = MergeService(setup, logger: logger, manager: manager)
+        let reload: @Sendable () -> Void = { [self] in self.reload(service, section) }
+        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: reload)
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [
+                    .init(service: signals),
+                    .init(service: service, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
+                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+        do {
+            try await group.run()
+        } catch let failure as MergeFailure {
+            Console.end(.mergeFailed, "\(failure)")
+            throw ExitCode.badConfiguration
+        } catch let failure as Receiver.Failure {
+            Console.end(failure.notice, "\(failure)")
+            throw failure.exitCode
+        }
+        if self.once { self.printReport(service.report) }
+    }
+
+    /// Mergers rely on it that the first one to create an object wins; what else the store refuses is told while it runs.
+    private static func refuseUnsafe(_ store: any ObjectStore) throws {
+        let id = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
+        var probe = StoreProbe(store, clock: POSIXClock(), id: id)
+        probe.run(race: StoreCheckCommand.race)
+        guard let error = probe.failure, error.kind == .unsafe else { return }
+        throw NetworkClient.ending(error)
+    }
+
+    /// The two sections of a file, with the options that take precedence.
+    private func sections(of file: ConfigurationFile) throws -> (StoreConfiguration, ReceiverConfiguration) {
+        guard let section = file.store, var receiver = file.receiver else {
+            Console.end(.configurationWrong, "\(self.config) needs the sections store: and receiver:")
+            throw ExitCode.badConfiguration
+        }
+        if let data { receiver.dataDirectory = data }
+        if let metrics { receiver.status.metrics = metrics }
+        if let statusSocket { receiver.status.socket = statusSocket }
+        receiver.status.token = try OptionReader.statusToken(receiver.status.tokenFile)
+        receiver.software = OptionReader.software
+        receiver.programDate = ClockCommand.programDate
+        receiver.programVersion = packageVersion
+        return (section, receiver)
+    }
+
+    /// Reads the configuration file again, compares it key by key, and passes it to the merger.
+    private func reload(_ service: MergeService, _ started: StoreConfiguration) {
+        let file = ConfigurationFile.read(self.config)
+        guard file.problems.isEmpty else { return service.refuseReload(file.problems.map { $0.text(in: self.config) }) }
+        do {
+            let (section, new) = try self.sections(of: file)
+            service.reload(new) {
+                ConfigurationTable.changes(from: $0, $1, to: new)
+                    + ConfigurationTable.changes(from: started, to: section)
+            }
+        } catch {
+            service.refuseReload(["\(self.config): \(error)"])
+        }
+    }
+
+    private func printReport(_ report: MergeService.Report) {
+        print(
+            JSONWriter.line { json in
+                json.member("rounds", report.roundCount)
+                json.member("lines", report.tally.lineCount)
+                json.member("dropped_lines", report.tally.droppedLineCount)
+                json.member("conflict_lines", report.tally.conflictLineCount)
+                json.member("unproven_lines", report.tally.unprovenLineCount)
+                json.member("damaged_bytes", report.tally.damagedByteCount)
+                json.member("published", report.publishedCount)
+                if report.erasureCount > 0 {
+                    json.member("erasures", report.erasureCount)
+                    json.member("erased_lines", report.erasedLineCount)
+                    json.member("erased_records", report.erasedRecordCount)
+                    json.member("replaced", report.replacedCount)
+                }
+                json.member("missing", report.missing.count)
+            })
+    }
+}

@@ -1,0 +1,207 @@
+import ArgumentParser
+import Logging
+import ServiceLifecycle
+import UnixSignals
+import WaybillAgent
+import WaybillArchive
+import WaybillConsole
+import WaybillExport
+import WaybillFleet
+import WaybillHost
+import WaybillReceiver
+import WaybillStore
+import WaybillSystem
+
+struct ReceiverCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "receiver",
+        abstract: "Receive batches from agents; write daily files and exports.",
+        discussion: """
+            Examples:
+              waybill receiver --data /var/lib/waybill
+              waybill receiver --data ./data --listen 0.0.0.0:4390 --exports ga4,mixpanel --zone Asia/Seoul
+              waybill receiver --data ./data --listen 0.0.0.0:4390 --tls-certificate receiver.pem --tls-key receiver.key
+              waybill receiver --config /etc/waybill/waybill.yaml
+
+            SIGHUP reloads the configuration file and the certificates. The log names each changed key with its old and
+            new value, and those that need a restart. A file with problems changes nothing.
+            If the environment variable WAYBILL_TOKEN is set, agents must send the same token; with agents: in the
+            configuration file, each principal has its own, and the variable is not read.
+            SIGTERM makes durable what was received and exits; agents send the rest to the next receiver.
+            """)
+
+    /// The exports without a configuration file.
+    static let usualExports = "ga4,mixpanel,csv"
+
+    @Option(help: .key("receiver.data"))
+    var data: String?
+
+    @Option(help: .key("receiver.listen"), transform: OptionReader.address)
+    var listen: NetworkAddress?
+
+    @Option(help: "A configuration file (YAML); command-line options take precedence.")
+    var config: String?
+
+    @Option(
+        help: """
+            Exports to write, separated by commas, or none: \(Destination.list). (default: \(Self.usualExports); with \
+            --config the file's)
+            """)
+    var exports: String?
+
+    @Option(help: .key("receiver.exports.zone"))
+    var zone: String?
+
+    @Option(help: .key("receiver.metrics"), transform: OptionReader.address)
+    var metrics: NetworkAddress?
+
+    @Option(help: .key("receiver.status_socket"))
+    var statusSocket: String?
+
+    @Option(help: .key("receiver.stop_seconds"))
+    var stopSeconds: Int?
+
+    @OptionGroup var tls: ReceiverTLSOptions
+
+    @Flag(help: .key("receiver.insecure"))
+    var insecure = false
+
+    @OptionGroup var log: LogOptions
+
+    func run() async throws {
+        let file = try self.config.map { try ConfigurationFile.load($0) }
+        let configuration = try self.receiverConfiguration(of: file)
+        let bucket = try file?.store.map { try self.bucket($0, of: configuration) }
+        defer { bucket?.open.close() }
+        let store = bucket.map { StoreAttachment(store: $0.open.store, fleet: $0.fleet, sealInterval: $0.sealInterval) }
+        let logger = Console.logger("receiver", level: self.log.logLevel)
+        let config = self.config
+        let manager = ServiceManager.ofThisProcess
+        let receiver = Receiver(configuration: configuration, logger: logger, manager: manager, store: store) {
+            [self] receiver in
+            self.reloadTrust(config, receiver)
+        }
+        var reload: (@Sendable () -> Void)?
+        if let config { reload = { [self] in self.reload(config, receiver) } }
+        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: reload)
+        let group = ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [
+                    .init(service: signals),
+                    .init(service: receiver, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
+                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+        do {
+            try await group.run()
+        } catch let failure as Receiver.Failure {
+            Console.end(failure.notice, "\(failure)")
+            throw failure.exitCode
+        }
+    }
+
+    /// Opens the bucket that the journal goes to.
+    private func bucket(
+        _ section: StoreConfiguration, of configuration: ReceiverConfiguration
+    ) throws -> AttachedBucket {
+        try NetworkClient.own.require()
+        guard ChainName.isReceiver(configuration.name) else {
+            Console.end(
+                .configurationWrong,
+                "receiver.name names its pieces in the bucket: give it 1 to 64 letters, digits, '.', '_' and '-'")
+            throw ExitCode.badConfiguration
+        }
+        do {
+            return try AttachedBucket(try section.location(), known: UploadState.fleet(in: configuration.dataDirectory))
+        } catch let error as StoreError {
+            throw NetworkClient.ending(error)
+        }
+    }
+
+    /// Reads the configuration file again, compares it key by key, and passes it to the receiver.
+    private func reload(_ path: String, _ receiver: Receiver) {
+        let file = ConfigurationFile.read(path)
+        guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
+        do {
+            let new = try self.receiverConfiguration(of: file)
+            receiver.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
+        } catch {
+            receiver.refuseReload(["\(path): \(error)"])
+        }
+    }
+
+    /// Reads the configuration file again after a file of certificates, agents or tokens has changed.
+    private func reloadTrust(_ path: String?, _ receiver: Receiver) {
+        let file = path.map { ConfigurationFile.read($0) }
+        guard let path, let file else { return self.reloadTrust(nil, from: nil, receiver) }
+        guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
+        self.reloadTrust(path, from: file, receiver)
+    }
+
+    private func reloadTrust(_ path: String?, from file: ConfigurationFile?, _ receiver: Receiver) {
+        do {
+            receiver.reloadTrust(try self.receiverConfiguration(of: file))
+        } catch {
+            receiver.refuseReload(["\(path ?? "options"): \(error)"])
+        }
+    }
+
+    private func receiverConfiguration(of file: ConfigurationFile?) throws -> ReceiverConfiguration {
+        var configuration = ReceiverConfiguration.defaults
+        if let file {
+            guard let receiver = file.receiver else {
+                throw ValidationError("\(self.config ?? "") has no section receiver:")
+            }
+            configuration = receiver
+        }
+        if let data { configuration.dataDirectory = data }
+        guard !configuration.dataDirectory.isEmpty else {
+            throw ValidationError("name the data directory with --data DIR, or in the configuration file")
+        }
+        if let listen { configuration.listen = listen }
+        if let metrics { configuration.status.metrics = metrics }
+        if let statusSocket { configuration.status.socket = statusSocket }
+        configuration.status.token = try OptionReader.statusToken(configuration.status.tokenFile)
+        configuration.software = OptionReader.software
+        if let stopSeconds {
+            guard (0...3600).contains(stopSeconds) else { throw ValidationError("--stop-seconds is 0 to 3600") }
+            configuration.stopPatience = .seconds(stopSeconds)
+        }
+        if self.config == nil || self.exports != nil {
+            configuration.exports = try OptionReader.providers(self.exports ?? Self.usualExports).map {
+                ExportOptions(provider: $0)
+            }
+        }
+        if let zone = try self.zone.map(OptionReader.zone) {
+            for index in configuration.exports.indices { configuration.exports[index].zone = zone }
+        }
+        try self.tls.apply(to: &configuration.tls)
+        if self.insecure { configuration.isInsecure = true }
+        if configuration.agents == nil { configuration.token = try OptionReader.receiverToken }
+        if let insecurity = configuration.insecurity { throw ValidationError(insecurity) }
+        configuration.programDate = ClockCommand.programDate
+        configuration.programVersion = packageVersion
+        return configuration
+    }
+}
+
+extension Receiver.Failure {
+    var exitCode: ExitCode {
+        switch self {
+        case .data(.locked): .inUse
+        case .exports, .tls, .turn: .badConfiguration
+        case .data(.unusable), .disk, .listen, .lost, .metrics: .files
+        }
+    }
+
+    var notice: Notice {
+        switch self {
+        case .data(.locked): .inUse
+        case .exports: .exportsConflict
+        case .turn: .configurationWrong
+        case .tls: .tlsUnusable
+        case .data(.unusable), .disk: .filesUnusable
+        case .listen, .metrics: .addressUnusable
+        case .lost: .journalLost
+        }
+    }
+}

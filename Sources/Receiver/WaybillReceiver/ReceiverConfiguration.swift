@@ -1,0 +1,134 @@
+package import WaybillExport
+package import WaybillJournal
+package import WaybillProjection
+package import WaybillProtocol
+package import WaybillSystem
+package import WaybillHost
+
+/// A receiver's configuration.
+package struct ReceiverConfiguration: Sendable {
+    package var dataDirectory: String
+    package var listen = NetworkAddress(host: "127.0.0.1", port: 4390)
+    /// Where proxies bring agents, besides.
+    package var proxied = ProxiedListener()
+    package var status = StatusPlaces()
+    /// The program and its version.
+    package var software = "waybill"
+    /// Its name in `READY`, for people; agents know a receiver by its incarnation.
+    package var name = ProcessID.hostName
+    /// With a bucket: a piece of the journal goes there when it has so many bytes.
+    package var pieceByteCount = 8 << 20
+    /// Or when its first byte has waited so long.
+    package var pieceInterval = Duration.seconds(2)
+    /// A merger puts a checkpoint into the bucket when the last one is so old.
+    package var fleetCheckpointInterval = Duration.seconds(24 * 3600)
+    /// How long pieces and rounds stay in the bucket at least.
+    package var pieceRetention = Duration.seconds(7 * 86_400)
+    /// Which of archive and exports it writes itself.
+    package var projections = ReceiverProjections.all
+    /// The fleet that it belongs to; `nil` when it stands alone.
+    package var membership: FleetMembership?
+    /// The token that agents must send; `nil` admits every agent.
+    package var token: Secret?
+    /// The agents that are let in, and as whom; `nil`: all are one principal.
+    package var agents: [Principal]?
+    /// The files that ``agents`` was read from, besides the configuration file.
+    package var agentsFiles: [String] = []
+    /// Where to write the audit log; `nil` for none.
+    package var audit: String?
+    /// Whether tokens may cross a network without TLS.
+    package var isInsecure = false
+    /// The TLS settings for agents; `nil` without TLS.
+    package var tls: TLSServerConfiguration?
+    /// The time zone that defines the days of the archive's folders.
+    package var archiveZone = TimeZoneRules.utc
+    /// When the archive's days end, in seconds after midnight of the next day.
+    package var archiveCutOffSecond = CutOff.usualSecondOfDay
+    /// How long no day is sealed after a start or a clock jump.
+    package var sealPatience = Duration.seconds(600)
+    /// How long what is in the data directory is kept.
+    package var retention = RetentionPolicy()
+    /// The most of the journal, and the longest time, that is kept for exports that have not read it.
+    package var unreadJournal = UnreadJournalLimit()
+    /// The exports to write, each with its own options.
+    package var exports: [ExportOptions] = []
+    package var limits = ProtocolLimits()
+    /// Bytes of payloads, compressed and inflated, that may wait for the disk.
+    package var admissionByteCount = 16 << 20
+    /// Bytes of the descriptions of open streams.
+    package var descriptionByteCount = 112 << 20
+    /// What one account may take.
+    package var quotas = AccountQuotas()
+    /// What one account may create in the archive.
+    package var partitionQuotas = PartitionQuotas()
+    /// ``partitionQuotas`` with those of single principals, which also hold for batches whose agent is not known.
+    package var archiveQuotas: PartitionQuotas {
+        var quotas = self.partitionQuotas
+        for principal in self.agents ?? [] {
+            quotas.dayCountMaxOfPrincipals[principal.name] = principal.quotas.ofAgent.dayCountMax
+        }
+        return quotas
+    }
+    /// How long a stop waits for archive and exports to read what was received.
+    package var stopPatience = Duration.seconds(3)
+    /// Bytes of inflated batches kept for projections that keep up.
+    package var feedByteCount = 8 << 20
+    /// How long the journal is kept after every projection has passed it.
+    package var journalRetention = Duration.seconds(24 * 3600)
+    /// A projection makes its output durable after this many bytes.
+    package var checkpointByteCount = 64 << 20
+    /// A projection makes its output durable this long after the first byte that is not durable.
+    package var checkpointInterval = Duration.seconds(5)
+    /// Disk space that archive and exports leave to the journal; see ``DiskReserve``.
+    package var reserveByteCount = 256 << 20
+    /// The date of the program: a clock that shows an earlier time is wrong.
+    package var programDate = WallTime.unknown
+    /// The version of the program, which lines that end it are recorded with.
+    package var programVersion = ""
+    package var connectionCountMax = 10_000
+    /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
+    package var writtenTexts: [String: String] = [:]
+
+    package init(dataDirectory: String) {
+        self.dataDirectory = dataDirectory
+    }
+
+    /// Which agents are let in.
+    func register(revocations: RevocationList) -> AgentRegister {
+        self.agents.map { AgentRegister($0, revocations: revocations) }
+            ?? AgentRegister(token: self.token, revocations: revocations)
+    }
+
+    /// What the fleet knows about ``agents``.
+    package var agentsRecord: AgentsRecord {
+        AgentsRecord(receiver: self.name, agents: self.agents, time: POSIXClock().wallTime())
+    }
+
+    /// The files whose change a running receiver takes up: certificates, keys, authorities, revocation lists, agents
+    /// and their tokens.
+    package var trustFiles: [String] {
+        let tls = self.tls.map {
+            [$0.identity.chain, $0.identity.key, $0.clientAuthorities, $0.revocations].compactMap(\.self)
+        }
+        return (tls ?? []) + self.agentsFiles
+    }
+
+    /// Why tokens would cross a network in clear text; `nil` if they do not.
+    package var insecurity: String? {
+        let hasTokens = self.token != nil || self.agents?.contains { !$0.tokens.isEmpty } == true
+        let plain = [self.tls == nil ? self.listen.host : nil, self.proxied.usesTLS ? nil : self.proxied.address?.host]
+        let isLoopback = { (host: String) in host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+        guard hasTokens, !self.isInsecure, let host = plain.compactMap(\.self).first(where: { !isLoopback($0) }) else {
+            return nil
+        }
+        return
+            "agents would send their tokens to \(host) in clear text; use TLS (tls.certificate and tls.key, and "
+            + "proxied.tls), listen on a loopback address, or say insecure: true"
+    }
+}
+
+/// Whether a receiver with a bucket writes archive and exports itself, or leaves them to mergers.
+package enum ReceiverProjections: String, CaseIterable, Hashable, Sendable {
+    case all
+    case none
+}

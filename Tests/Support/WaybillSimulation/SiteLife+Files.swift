@@ -1,0 +1,103 @@
+/// How a site's ledger judges trouble with files.
+extension SiteLife: FileLife {
+    /// Kinds of trouble after which an agent does not know what it was told, or its receiver lacks what it said.
+    static let forgetful: Set<Trouble> = [
+        .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData, .lostData, .lostTail, .lostBoth,
+        .unlinkedJournal, .falseReceiver, .lyingAgent, .principals, .sourcePowerCuts, .twoReceivers, .reloads,
+        .rottenJournal, .rottenCheckpoint, .passingDays, .rewrites,
+    ]
+
+    var remembersFiles: Bool { self.troubles.isDisjoint(with: Self.forgetful) }
+
+    var mayEndAgents: Bool { !self.troubles.isDisjoint(with: [.agentDeaths, .agentStops, .rewrites]) }
+
+    var hasSureDisks: Bool { self.troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks, .shortWrites]) }
+
+    var haveHeads: Bool { self.knows(.rewrites) || self.knows(.regrowths) || self.knows(.likeMirrors) }
+
+    var boundsRereads: Bool {
+        self.remembersFiles && self.openFileCountMax == 512
+            && self.troubles.isDisjoint(with: [.agentDeaths, .agentStops, .missedHints, .noHints])
+            && self.fileTroubles.isDisjoint(with: [.fewDescriptors, .deviceNumbers, .bareRemounts])
+    }
+
+    func isIgnored(_ line: ArraySlice<UInt8>) -> Bool { self.ledger.isIgnored(line) }
+
+    func allowOnceMore(_ lines: [ArraySlice<UInt8>]) { self.ledger.allowCopy(of: lines) }
+
+    func allowRepeats(of lines: [ArraySlice<UInt8>]) { self.ledger.allowRepeats(of: lines) }
+
+    func cutAway(_ lines: [ArraySlice<UInt8>], isKnown: Bool) {
+        for line in lines { self.ledger.cutAway(line, isKnown: isKnown) }
+    }
+
+    /// What of these bytes was not delivered may be told as lost, and what the agent has seen of it must be.
+    func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int) {
+        guard self.knows(.exactLoss) else { return }
+        let before = self.lossByteCountMax
+        var start = bytes.startIndex
+        while start < bytes.endIndex {
+            let end = bytes[start...].firstIndex(of: 0x0A) ?? bytes.endIndex
+            let line = bytes[start..<end].drop { $0 == 0 }
+            if !self.ledger.isAcknowledged(line) {
+                // Of NULs that were never read, no one knows that they are a hole.
+                self.lossByteCountMax += min(end + 1, bytes.endIndex) - start
+                if end - bytes.startIndex < seen { self.seenAway.append(line) }
+            }
+            start = end + 1
+        }
+        self.note("\(bytes.count) bytes are taken away, and no receiver has \(self.lossByteCountMax - before) of them")
+    }
+
+    func mayBeTold(lost byteCount: Int) { self.lossByteCountMax += byteCount }
+
+    /// What is wrong with the loss that was told; `nil` when all is well.
+    func lossProblem(stored: [[ArraySlice<UInt8>: Int]]) -> String? {
+        let hiding: Set<Trouble> = [
+            .agentDeaths, .agentStops, .falseReceiver, .lyingAgent, .twoReceivers, .rottenJournal, .diskErrors,
+            .syncErrors, .shortWrites, .fullDisks, .rewrites,
+        ]
+        // A remount kills the agent.
+        guard self.knows(.exactLoss), self.remembersFiles, self.troubles.isDisjoint(with: hiding),
+            self.fileTroubles.isDisjoint(with: [.deviceNumbers, .bareRemounts])
+        else { return nil }
+        let told = self.agent.tally.lostByteCount
+        if told > self.lossByteCountMax {
+            return "\(told) bytes are told to be lost, and at most \(self.lossByteCountMax) are"
+        }
+        // What the agent has seen of a file for which it has no descriptor counts once it is read.
+        let blind: Set<FileTrouble> = [.fewDescriptors, .retractions, .regrowths]
+        guard self.openFileCountMax == 512, self.fileTroubles.isDisjoint(with: blind),
+            self.troubles.isDisjoint(with: [.missedHints, .noHints])
+        else { return nil }
+        let least = self.seenAway.reduce(0) { sum, line in
+            sum + (self.ledger.isWritten(line) && !stored.contains { $0[line] != nil } ? line.count + 1 : 0)
+        }
+        return told < least ? "\(least) bytes were seen and are lost, and \(told) are told" : nil
+    }
+}
+
+extension SimulatedAgent: FileHost {
+    var life: SiteLife { self.site }
+    var troubledLogs: [SimulatedLogger] { self.site.loggers }
+    var linkedLogs: LinkedLogs<SimulatedAgent>? { self.site.linkedLogs }
+
+    var holdsFiles: Bool {
+        let ending: Set<Trouble> = [
+            .agentDeaths, .agentStops, .sourcePowerCuts, .reloads, .lostRegistry, .oldRegistry, .rottenRegistry,
+            .diskErrors, .fullDisks, .shortWrites, .passingDays, .missedHints, .noHints,
+        ]
+        return self.site.remembersFiles && self.site.troubles.isDisjoint(with: ending)
+            && self.site.openFileCountMax == 512
+            && self.site.fileTroubles.isDisjoint(with: [.fewDescriptors, .deviceNumbers, .bareRemounts])
+            && self.isRunning
+    }
+
+    func newLine(filledBy byteCount: Int) -> [UInt8] {
+        let token = self.site.nextToken()
+        let filler = String(repeating: "v", count: byteCount)
+        let line = "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}"
+        self.site.ledger.promise(Array(line.utf8)[...])
+        return Array(line.utf8) + [0x0A]
+    }
+}
