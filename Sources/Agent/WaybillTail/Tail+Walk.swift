@@ -1,4 +1,5 @@
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// Searches the stream under which a receiver holds a foreign file's content.
 extension Tail {
@@ -65,12 +66,27 @@ extension Tail {
 
     /// Forgets what the present receiver holds, because the file has other bytes.
     mutating func dropOffset(_ stream: StreamKey) {
+        self.dropFalseEnds(stream)
         let walk = self.table[stream].walk
         let count = self.table[stream].walkCount
         self.table[stream].resume(nil)
         self.table[stream].walk = walk
         self.table[stream].walkCount = count
         self.changes.insert(stream)
+    }
+
+    /// Forgets from which batch end on the file has other bytes than were shipped: they prove nothing of its content now.
+    private mutating func dropFalseEnds(_ stream: StreamKey) {
+        let ends = self.table[stream].ends
+        guard !ends.ends.isEmpty, case .opened(let descriptor) = self.open(stream) else { return }
+        do throws(FileSystemError) {
+            for end in ends.ends where try !self.holds(descriptor, end) {
+                self.table[stream].ends = ends.limited(to: end.offset - 1)
+                return
+            }
+        } catch {
+            self.readFailed(stream, error)
+        }
     }
 
     mutating func tellDifference(_ stream: StreamKey, at offset: Int) {

@@ -9,8 +9,8 @@ extension DataVerifier {
     /// Verifies `_SUCCESS` and the manifest of an export's day, which exist together.
     mutating func verifySeal(of check: ExportCheck, _ folder: String, _ names: [String]) throws(FileSystemError) {
         let path = Path.join(folder, DayFolder.manifestName)
-        // A seal under way writes both, one after the other.
-        let isUnderWay = check.entries["seal:" + folder] != nil
+        // A seal under way writes both, one after the other; without a later checkpoint the day is sealed again.
+        let isUnderWay = ["seal:", "unmarked:"].contains { check.entries[$0 + folder] != nil }
         let isSealed = names.contains(DayFolder.manifestName)
         try self.verifySuccess(folder, isSealed: isSealed, isUnderWay: isUnderWay)
         guard isSealed, let bytes = try self.data.files.contents(of: self.absolute(path)) else {

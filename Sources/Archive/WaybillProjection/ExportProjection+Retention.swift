@@ -113,7 +113,7 @@ extension ExportProjection {
             part: day.part, path: day.path, reason: day.reason, lineCount: day.lineCount + sealed,
             byteCount: day.byteCount)
         var changes: [String: String?] = [Record.keyPrefix + day.path: Record.line(deletion, at: now)]
-        changes.updateValue(nil, forKey: Self.partPrefix + day.path)
+        for prefix in [Self.partPrefix, Self.unmarkedPrefix] { changes.updateValue(nil, forKey: prefix + day.path) }
         let files = self.state.entries.keys.filter { $0.hasPrefix(FileSet<Files>.keyPrefix + day.path + "/") }
         for key in files { changes.updateValue(nil, forKey: key) }
         try self.state.commit(changes)

@@ -10,6 +10,8 @@ package import WaybillSystem
 /// cut-off adds it to a new revision of the manifest.
 extension ExportProjection {
     static var sealPrefix: String { "seal:" }
+    /// Days that lost their mark with a later checkpoint, until they are sealed again.
+    static var unmarkedPrefix: String { "unmarked:" }
     /// How many days one checkpoint seals; the others follow with the next.
     private static var sealCountMax: Int { 64 }
 
@@ -130,7 +132,7 @@ extension ExportProjection {
         defer { self.files.close(success) }
         try self.files.synchronize(success)
         try self.files.synchronizeDirectory(directory)
-        try self.state.commit([key: String?.none])
+        try self.state.commit([key: nil, Self.unmarkedPrefix + folder: nil])
         self.owedSeals.remove(folder)
         let written = ExportDayManifest(json: Array(manifest.utf8))
         self.sealed.append(
@@ -160,6 +162,7 @@ extension ExportProjection {
             if let sealed = try self.dayManifest(in: directory),
                 sealed.revision - sealed.erasureCount > standing.revision
             {
+                try self.state.commit([Self.unmarkedPrefix + self.path(key): "1"])
                 for name in [DayFolder.successName, DayFolder.manifestName]
                 where try self.files.status(at: Path.join(directory, name)) != nil {
                     try self.files.unlink(Path.join(directory, name))

@@ -30,10 +30,14 @@ extension Journal {
         }
         former.owner = .everyone
         guard tenancy.tenant.principal.adopts, !description.owner.principal.isEmpty,
-            let standing = try self.standing(of: former), standing.durable > StreamOffset(0)
+            let standing = try self.standing(of: former)
         else { return .none }
         let claim = tenancy.claim
         if claim.from == StreamOffset(0) { return .none }
+        guard standing.durable > StreamOffset(0) else {
+            // A log's later contents have the numbers that follow: the agent must not begin at this one again.
+            return standing.isSealed && description.format != .waybill ? .from(standing) : .none
+        }
         guard claim.from == standing.durable, let proof = claim.proof, proof == standing.proof.digest else {
             return .unproven(standing.durable)
         }
