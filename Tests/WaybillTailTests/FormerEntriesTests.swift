@@ -42,6 +42,18 @@ struct FormerEntriesTests {
         #expect(!former.isFrozen(entry) && !former.isGone("a"))
     }
 
+    @Test func `of two entries that did not change since, the one that was followed since the start is later`() {
+        var former = FormerEntries()
+        let (loaded, present) = (self.entry("a"), self.entry("b"))
+        former.insert(loaded)
+        former.insert(present)
+        #expect(!former.hasLater(than: loaded, of: present.identity))
+        former.setAside(present)
+        #expect(former.hasLater(than: loaded, of: present.identity))
+        former.setAside(loaded)
+        #expect(!former.hasLater(than: loaded, of: present.identity))
+    }
+
     @Test func `of one file's entries on several devices, the one of which most was shipped counts`() {
         var shipped = self.entry("a-2-7")
         var renumbered = self.entry("a-1-7")

@@ -12,6 +12,8 @@ struct FormerEntries {
     private var gone: Set<String> = []
     /// Ids of entries for which such streams were created, so that it happens only once.
     private var frozen: Set<String> = []
+    /// Ids of entries whose files were followed since the start.
+    private var followed: Set<String> = []
 
     var isEmpty: Bool { self.byInode.isEmpty && self.segments.isEmpty }
 
@@ -30,7 +32,8 @@ struct FormerEntries {
     /// sent then may not be acknowledged, and is known to its own stream alone.
     func hasLater(than entry: RegistryEntry, of identity: FileIdentity) -> Bool {
         self.entries(of: identity.inode).contains {
-            $0.state != .gone && $0.identity == identity && $0.modified > entry.modified
+            $0.state != .gone && $0.identity == identity
+                && ($0.modified > entry.modified || self.followed.contains($0.id) && !self.followed.contains(entry.id))
         }
     }
 
@@ -58,6 +61,7 @@ struct FormerEntries {
     mutating func setAside(_ entry: RegistryEntry) {
         self.byInode[entry.identity.inode]?.removeAll { $0.id == entry.id }
         self.insert(entry)
+        self.followed.insert(entry.id)
         self.frozen.remove(entry.id)
         self.gone.remove(entry.id)
     }
@@ -66,6 +70,7 @@ struct FormerEntries {
     mutating func take(_ entry: RegistryEntry) {
         let inode = entry.identity.inode
         self.byInode[inode]?.removeAll { $0 == entry }
+        self.followed.remove(entry.id)
         if self.byInode[inode]?.isEmpty == true { self.byInode[inode] = nil }
         // A dictionary never releases its capacity.
         guard self.byInode.isEmpty else { return }
