@@ -212,8 +212,15 @@ let package = Package(
             "Receiver/WaybillReceiver",
             [
                 "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillHost",
-                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReplay",
-                "WaybillStore", "WaybillSystem", lifecycle, logging, nio, nioPosix,
+                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillStore",
+                "WaybillSystem", lifecycle, logging, nio, nioPosix,
+            ]),
+        module(
+            "Receiver/WaybillMerger",
+            [
+                "WaybillArchive", "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillJournal", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillStore",
+                "WaybillSystem", lifecycle, logging, nio, nioPosix,
             ]),
 
         // Counts over the archive's days; it writes nothing to the data directory and opens no socket.
@@ -301,11 +308,10 @@ let package = Package(
             "Programs/WaybillCommands",
             [
                 "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillDelivery", "WaybillEvent",
-                "WaybillExport",
-                "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillInspect", "WaybillJournal", "WaybillJSON",
-                "WaybillLive", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay",
-                "WaybillReport", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillYAML", arguments, lifecycle,
-                logging, signals,
+                "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillInspect", "WaybillJournal",
+                "WaybillJSON", "WaybillLive", "WaybillMerger", "WaybillProjection", "WaybillProtocol",
+                "WaybillReceiver", "WaybillReplay", "WaybillReport", "WaybillStore", "WaybillSystem", "WaybillTail",
+                "WaybillYAML", arguments, lifecycle, logging, signals,
             ]),
         program("Programs/waybill-cli", ["WaybillCommands"]),
         program(
@@ -414,8 +420,9 @@ let package = Package(
             "WaybillReceiverTests",
             [
                 "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillHost",
-                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay",
-                "WaybillServerTestSupport", "WaybillSimulation", "WaybillStore", "WaybillSystem", "WaybillTesting",
+                "WaybillJournal", "WaybillMerger", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
+                "WaybillReplay", "WaybillServerTestSupport", "WaybillSimulation", "WaybillStore", "WaybillSystem",
+                "WaybillTesting",
                 "WaybillTestSupport", logging, nio,
             ]),
         tests(
@@ -429,9 +436,8 @@ let package = Package(
             "WaybillCommandTests",
             [
                 "WaybillAgent", "WaybillCommands", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillHost",
-                "WaybillIngest", "WaybillJournal", "WaybillLive", "WaybillProjection", "WaybillReceiver",
-                "WaybillStore", "WaybillSystem", "WaybillTail",
+                "WaybillHost", "WaybillIngest", "WaybillJournal", "WaybillLive", "WaybillMerger", "WaybillProjection",
+                "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(

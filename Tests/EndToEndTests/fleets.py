@@ -68,7 +68,7 @@ class WatchedFleet:
     def merger_configuration(self, name, more="exports: [{provider: csv}]"):
         config = self.site.root / f"{name}.yaml"
         config.write_text(
-            self.section + f"receiver:\n  data: {self.site.root}/{name}\n  name: {name}\n"
+            self.section + f"merger:\n  data: {self.site.root}/{name}\n  name: {name}\n"
             f"  metrics: '{self.address(name)}'\n  {more}\n", encoding="utf-8")
         return config
 

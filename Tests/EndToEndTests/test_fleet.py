@@ -84,7 +84,7 @@ class Fleet:
     def merger(self, name, *arguments, env=None):
         config = self.site.root / f"{name}.yaml"
         config.write_text(
-            self.store + f"receiver: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}]}}\n")
+            self.store + f"merger: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}]}}\n")
         return self.site.start(
             "merge", "--config", config, *arguments, log=f"{name}.log", env=self.environment | (env or {}))
 
@@ -119,7 +119,7 @@ class FleetTests(FleetChecks, SiteTest):
 
     def test_the_configurations_of_the_page_are_good(self):
         page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
-        blocks = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "receiver:" in text]
+        blocks = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "store:" in text]
         self.assertGreaterEqual(len(blocks), 3)
         for number, text in enumerate(blocks):
             config = self.site.root / f"page-{number}.yaml"

@@ -21,8 +21,8 @@ class CheckpointFleet(Fleet):
     def merger(self, name, *arguments, hours=0):
         config = self.site.root / f"{name}.yaml"
         config.write_text(
-            self.store + f"receiver: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}], "
-            f"merge: {{checkpoint_hours: {hours}, pieces_days: 0}}}}\n")
+            self.store + f"merger: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}], "
+            f"checkpoint_hours: {hours}, pieces_days: 0}}\n")
         ahead = ENVIRONMENT | clock(2 * 86_400, self.site.root)
         return self.site.start("merge", "--config", config, *arguments, log=f"{name}.log", env=ahead)
 

@@ -72,7 +72,7 @@ class FleetDeliverTest(DeliverTest):
             f"backoff_seconds: 1, retry_seconds: 1}}\n" for provider, server in servers.items())
         self.config(name).write_text(
             f"store: {{url: 's3://events/w', endpoint: '{self.moto.url}'}}\n"
-            f"receiver: {{name: {name}, data: {data}, exports: []}}\n"
+            f"merger: {{name: {name}, data: {data}, exports: []}}\n"
             f"deliver:\n  data: {data}\n  metrics: 127.0.0.1:{self.metrics[name]}\n  deliveries:\n{deliveries}")
 
     def config(self, name):

@@ -78,7 +78,7 @@ class FleetEraseTest(SiteTest):
         config = self.site.root / f"{name}.yaml"
         config.write_text(
             self.fleet.store
-            + f"receiver: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: {exports}}}]}}\n")
+            + f"merger: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: {exports}}}]}}\n")
         return self.site.start("merge", "--config", config, log=f"{name}.log", env=self.ahead)
 
     def rest(self):
@@ -149,7 +149,7 @@ class FleetEraseTest(SiteTest):
         self.assertIn("known to mergers alone", text)
         answer, text = self.erase("--user", PERSON)
         self.assertEqual((answer["erasure"], answer["repeated"]), (1, False))
-        self.assertIn("merge.pieces_days", text)
+        self.assertIn("merger.pieces_days", text)
         answer, text = self.erase("--user", PERSON)
         self.assertEqual((answer["erasure"], answer["repeated"]), (1, True))
         self.assertEqual(self.bucket.keys("erasures/"), ["w/erasures/00000000000000000001.json"])

@@ -49,9 +49,8 @@ struct BannedCall: Sendable {
 
 /// Modules that open sockets, start threads and wait.
 private let drivers: Set<String> = [
-    "WaybillAgent", "WaybillDelivery", "WaybillDispatch", "WaybillHost", "WaybillHTTPClient", "WaybillReceiver",
-    "waybill-benchmark",
-    "WaybillCommands",
+    "WaybillAgent", "WaybillDelivery", "WaybillDispatch", "WaybillHost", "WaybillHTTPClient", "WaybillMerger",
+    "WaybillReceiver", "waybill-benchmark", "WaybillCommands",
 ]
 
 /// Modules that write to standard output.

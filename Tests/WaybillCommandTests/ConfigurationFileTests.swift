@@ -3,6 +3,7 @@ import WaybillAgent
 import WaybillEvent
 import WaybillExport
 import WaybillJournal
+import WaybillMerger
 import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
@@ -357,8 +358,6 @@ import WaybillTail
             case "memory.feed_mib": new.feedByteCount += 1 << 20
             case "piece.mib": new.pieceByteCount += 1 << 20
             case "piece.seconds": new.pieceInterval += .seconds(1)
-            case "merge.checkpoint_hours": new.fleetCheckpointInterval += .seconds(3600)
-            case "merge.pieces_days": new.pieceRetention += .seconds(86_400)
             case "projections": new.projections = .none
             case "proxied.listen": new.proxied.place = "/p"
             case "proxied.from": new.proxied.proxies = ["::1"]
@@ -375,6 +374,31 @@ import WaybillTail
         }
     }
 
+    @Test func `a merger has a receiver's keys without connections, and keys of its bucket`() throws {
+        let own = ["checkpoint_hours", "pieces_days", "limits.principal_days"]
+        let keys = ConfigurationTable.merger.map(\.facts.key)
+        #expect(Set(keys).subtracting(own).isSubset(of: ConfigurationTable.receiver.map(\.facts.key)))
+        #expect(Set(keys).isSuperset(of: own) && Set(keys).isDisjoint(with: ["listen", "agents", "tls.key"]))
+        let started = MergerConfiguration.defaults
+        let yaml = """
+            merger:
+              data: d
+              name: m1
+              checkpoint_hours: 5
+              limits: {days: 7, principal_days: {web: 9}}
+              retention: {days: 3}
+              exports: [{provider: csv}]
+            """
+        let file = ConfigurationFile(yaml: yaml, directory: "/")
+        let merger = try #require(file.merger)
+        #expect(file.problems.isEmpty && merger.partitionQuotas.dayCountMaxOfPrincipals == ["web": 9])
+        #expect(
+            Set(ConfigurationTable.changes(from: started, started, to: merger).map(\.description)).isSuperset(of: [
+                "merger.checkpoint_hours: 24 -> 5", "merger.retention.days: keep all -> 3",
+                "merger.limits.principal_days: `limits.days` -> {web: 9}", "merger.exports.csv: absent -> present",
+            ]))
+    }
+
     @Test func `a value from the environment is shown as the file writes it`() {
         let changes = Self.changes(
             "receiver: {data: d, metrics: 'h:1'}\n", "receiver: {data: 'd${PATH}', metrics: 'h:1'}\n")
@@ -385,6 +409,7 @@ import WaybillTail
         for keys in [
             ConfigurationTable.receiver.map(\.facts.key), ConfigurationTable.export.map(\.facts.key),
             ConfigurationTable.agent.map(\.facts.key), ConfigurationTable.source.map(\.facts.key),
+            ConfigurationTable.merger.map(\.facts.key),
         ] {
             #expect(Set(keys).count == keys.count)
         }

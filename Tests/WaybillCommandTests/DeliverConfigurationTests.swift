@@ -36,7 +36,7 @@ import WaybillSystem
 
     @Test func `in a fleet the merger has a name`() throws {
         let store = "store: {url: 's3://example-events/w'}\n"
-        #expect(try Self.file("{data: /data}", store + "receiver: {data: /data, name: m1}").merger == "m1")
+        #expect(try Self.file("{data: /data}", store + "merger: {data: /data, name: m1}").merger == "m1")
         #expect(throws: DeliverFile.Failure.self) { try Self.file("{data: /data}", store) }
         #expect(throws: DeliverFile.Failure.self) {
             try DeliverFile(ConfigurationFile(yaml: "receiver: {data: /data}", directory: "."), "f")

@@ -1,6 +1,7 @@
 import Testing
 import WaybillAgent
 import WaybillProjection
+import WaybillMerger
 import WaybillReceiver
 import WaybillSystem
 
@@ -64,8 +65,8 @@ import WaybillSystem
         let file = Self.parsed(Self.uncommented(.merge).joined(separator: "\n"))
         #expect(Self.problems(file) == [])
         #expect(Self.problems(Self.parsed(ServiceFile.merge.text)) == [])
-        let plain = try #require(Self.parsed(ServiceFile.merge.text).receiver)
-        let full = try #require(file.receiver)
+        let plain = try #require(Self.parsed(ServiceFile.merge.text).merger)
+        let full = try #require(file.merger)
         let keys = ConfigurationTable.merger.filter { !$0.facts.isRequired }
         for key in keys {
             #expect(key.show(plain) == key.show(.defaults), "\(key.facts.key)")

@@ -91,14 +91,14 @@ import WaybillTesting
     }
 }
 
-@Suite struct NoticePaceTests {
+@Suite struct NoticeLimiterTests {
     private static func time(_ seconds: Int) -> MonotonicTime {
         MonotonicTime(nanoseconds: Int64(seconds) * 1_000_000_000)
     }
 
     @Test func `it remembers a bounded number of causes and forgets those that are over`() {
-        var pace = NoticePace<Int>()
-        let max = NoticePace<Int>.causeCountMax
+        var pace = NoticeLimiter<Int>()
+        let max = NoticeLimiter<Int>.causeCountMax
         for number in 0..<max { #expect(pace.take(number, .tlsRefused, "\(number)", at: Self.time(0)).count == 1) }
         // Further ones share a cause.
         #expect(pace.take(-1, .tlsRefused, "x", at: Self.time(1)).map(\.line) == [-1])
@@ -115,7 +115,7 @@ import WaybillTesting
     }
 
     @Test func `nothing is lost: first lines and counts are all there were`() {
-        var pace = NoticePace<Int>()
+        var pace = NoticeLimiter<Int>()
         var written = 0
         var random = SeededGenerator(seed: 7)
         var now = 0
@@ -132,7 +132,7 @@ import WaybillTesting
     }
 
     @Test func `no cause is written more often than once a minute`() {
-        var pace = NoticePace<Int>()
+        var pace = NoticeLimiter<Int>()
         var last: [Int: Int] = [:]
         for second in 0..<1000 {
             for told in pace.take(second % 3, .fileUnreadable, "\(second % 3)", at: Self.time(second)) {

@@ -77,7 +77,7 @@ import WaybillSystem
                 the merger m2 holds 3 parts for 45 min and does not finish them; start it, or if it is gone for good: waybill \
                 deliver --config FILE --take-over m2
                 """)
-        let board = DeliveryBoard(software: "waybill/1", started: WallTime(milliseconds: 0))
+        let board = DeliveryStates(software: "waybill/1", started: WallTime(milliseconds: 0))
         board.begin(progress)
         let text = board.page(at: WallTime(milliseconds: 0)).text
         for line in [
@@ -108,7 +108,7 @@ import WaybillSystem
     }
 
     @Test func `the page has every label of every delivery`() {
-        let board = DeliveryBoard(software: "waybill/1", started: WallTime(milliseconds: 0))
+        let board = DeliveryStates(software: "waybill/1", started: WallTime(milliseconds: 0))
         board.begin(Self.progress())
         board.begin(DeliveryProgress("b", .segment, retryLongest: .seconds(1), seed: 1))
         let text = board.page(at: WallTime(milliseconds: 0)).text

@@ -171,7 +171,7 @@ struct FairQueueTests {
     }
 }
 
-struct ArchivePaceTests {
+struct ArchiveBacklogTests {
     private static let long = 100_000_000
     private static let honest = Account(principal: "", device: "honest")
     private static let greedy = Account(principal: "", device: "greedy")
@@ -179,8 +179,8 @@ struct ArchivePaceTests {
     private static func position(_ number: Int) -> JournalPosition { JournalPosition(number * 1000) }
 
     /// A pace that the archive follows, with so many long batches in front of it.
-    private static func pace(filledBy count: Int) -> ArchivePace<String> {
-        var pace = ArchivePace<String>(journalEnd: Self.position(0))
+    private static func pace(filledBy count: Int) -> ArchiveBacklog<String> {
+        var pace = ArchiveBacklog<String>(journalEnd: Self.position(0))
         pace.start(at: Self.position(0))
         for number in 0..<count {
             #expect(pace.request(Self.long, isShort: false, for: Self.greedy, "greedy") == true)

@@ -207,13 +207,13 @@ import WaybillSystem
     }
 }
 
-@Suite struct FailurePaceTests {
+@Suite struct FailureDelayTests {
     private func time(_ seconds: Int64) -> MonotonicTime {
         MonotonicTime(nanoseconds: 1_000_000_000 * (100 + seconds))
     }
 
     @Test func `each failure of an address is answered later, up to a bound`() {
-        var pace = FailurePace()
+        var pace = FailureDelay()
         let delays = (0..<12).map { _ in pace.failed(from: "a", at: self.time(0)) }
         #expect(delays[0...3] == [.zero, .zero, .zero, .milliseconds(250)])
         #expect(zip(delays, delays.dropFirst()).allSatisfy { $0 <= $1 })
@@ -222,14 +222,14 @@ import WaybillSystem
     }
 
     @Test func `a minute without failures is forgiven`() {
-        var pace = FailurePace()
+        var pace = FailureDelay()
         for _ in 0..<9 { _ = pace.failed(from: "a", at: self.time(0)) }
         let delays = [59, 120].map { pace.failed(from: "a", at: self.time($0)) }
         #expect(delays == [.seconds(5), .zero])
     }
 
     @Test func `the number of addresses is bounded`() {
-        var pace = FailurePace()
+        var pace = FailureDelay()
         for _ in 0..<5 { _ = pace.failed(from: "first", at: self.time(0)) }
         for number in 0..<20_000 { _ = pace.failed(from: "\(number)", at: self.time(0)) }
         let delay = pace.failed(from: "first", at: self.time(0))

@@ -24,7 +24,7 @@ import WaybillTesting
         return ClockTrust(
             lastMark: WallTime(milliseconds: now + mark), programDate: WallTime(milliseconds: now + date),
             acceptance: self.acceptance,
-            telemetry: ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
+            telemetry: HostTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }))
     }
 
     private var acceptance: ClockAcceptance { ClockAcceptance(in: self.data) }

@@ -6,6 +6,7 @@ import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 
+@testable import WaybillMerger
 @testable import WaybillReceiver
 
 @Suite struct JournalAgesTests {
@@ -40,7 +41,7 @@ import WaybillTestSupport
     }
 }
 
-@Suite struct MergeBoardTests {
+@Suite struct MergeProgressTests {
     private func chain(_ text: String, heard seconds: Int64) throws -> (ChainName, MergedChain) {
         var chain = MergedChain(position: JournalPosition(1))
         chain.lastMark = WallTime(milliseconds: seconds * 1000)
@@ -48,7 +49,7 @@ import WaybillTestSupport
     }
 
     @Test func `a receiver is stale by its newest chain, for a week`() throws {
-        var standing = MergeBoard.Standing(caughtUp: .unknown)
+        var standing = MergeProgress.Standing(caughtUp: .unknown)
         let now: Int64 = 1_795_000_000
         standing.answered = WallTime(milliseconds: now * 1000)
         let chains = [
@@ -63,7 +64,7 @@ import WaybillTestSupport
     }
 
     @Test func `a merger is behind by the time since the bucket had nothing more`() {
-        var standing = MergeBoard.Standing(caughtUp: WallTime(milliseconds: 5000))
+        var standing = MergeProgress.Standing(caughtUp: WallTime(milliseconds: 5000))
         #expect(standing.lag(at: WallTime(milliseconds: 7500)) == .milliseconds(2500))
         #expect(standing.lag(at: WallTime(milliseconds: 4000)) == .zero)
         standing.missing = [

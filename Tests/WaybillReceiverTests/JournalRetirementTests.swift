@@ -56,11 +56,11 @@ struct JournalRetirementTests {
             store: MemoryStore(), fleet: "5b0c6f2e9a174d38b6e1c07f42a9d813", sealInterval: .seconds(300))
         let receiver = Receiver(configuration: configuration, logger: Logger(label: "test"), store: store)
         let archive: Set = projections == .all ? ["archive"] : []
-        #expect(receiver.retirement.required == archive.union(["store"]))
+        #expect(receiver.host.retirement.required == archive.union(["store"]))
         receiver.reload(configuration) { _, _ in [] }
-        #expect(receiver.retirement.required == archive.union(["store"]))
+        #expect(receiver.host.retirement.required == archive.union(["store"]))
         let alone = Receiver(configuration: configuration, logger: Logger(label: "test"))
-        #expect(alone.retirement.required == ["archive"])
+        #expect(alone.host.retirement.required == ["archive"])
     }
 
     @Test func `an export that stands still does not hide how far the archive is`() throws {

@@ -31,7 +31,7 @@ import WaybillTesting
                 + "\"kind\":\"event\",\"name\":\"n\",\"env\":\"prod\",\"bundle\":\"b\",\"anon\":\"a\"}\n"
             try bench.write(
                 [(ProjectionBench.description(0), Array(line.utf8))], at: clock.wallTime().milliseconds)
-            var configuration = ReceiverConfiguration(dataDirectory: "/data")
+            var configuration = HostConfiguration(dataDirectory: "/data")
             var options = ExportOptions(provider: .mixpanel)
             options.closeAfter = closeAfter
             configuration.exports = [options]
@@ -44,7 +44,8 @@ import WaybillTesting
             self.bench = bench
             self.clock = clock
             self.conditions = HostConditions(
-                lastMark: journal.lastMark, configuration: configuration, data: bench.data, telemetry: telemetry)
+                lastMark: journal.lastMark, configuration: configuration, data: bench.data,
+                telemetry: telemetry.host)
             self.feed = JournalFeed(end: journal.end, byteCountMax: 1 << 20)
             let retirement = JournalRetirement(names: ["mixpanel"], retention: .seconds(3600))
             self.commit = CommitLoop(
@@ -53,7 +54,7 @@ import WaybillTesting
             self.exports = ProjectionGroup(
                 journalDirectory: bench.data.journal, files: bench.disk, retirement: retirement,
                 configuration: configuration, settings: LiveSettings(configuration), conditions: self.conditions,
-                clock: self.clock, telemetry: telemetry)
+                clock: self.clock, telemetry: telemetry.host)
             self.exports.add(export)
         }
 

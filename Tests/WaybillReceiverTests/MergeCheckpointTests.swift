@@ -1,9 +1,9 @@
 import Testing
 import WaybillFleet
+import WaybillMerger
 import WaybillProtocol
 import WaybillReceiver
 import WaybillServerTestSupport
-import WaybillReceiver
 import WaybillSystem
 import WaybillTestSupport
 

@@ -2,6 +2,7 @@ import Testing
 import WaybillArchive
 import WaybillExport
 import WaybillFleet
+import WaybillMerger
 import WaybillProjection
 import WaybillProtocol
 import WaybillReceiver

@@ -4,6 +4,7 @@ import WaybillCompression
 import WaybillExport
 import WaybillFleet
 import WaybillJournal
+import WaybillMerger
 import WaybillProtocol
 import WaybillReceiver
 import WaybillServerTestSupport
@@ -75,14 +76,14 @@ final class FleetSite {
     /// - Parameter checkpoints: whether it makes one at each barrier, and deletes what two of them cover; if not `nil`,
     ///   barriers are where the receivers' clocks say, however long ago.
     func merge(_ name: String, checkpoints: Bool? = nil) async throws -> MergeService.Report {
-        var receiver = ReceiverConfiguration(dataDirectory: "\(self.root)/\(name)")
-        receiver.name = name
-        receiver.exports = [ExportOptions(provider: .csv)]
+        var merger = MergerConfiguration(dataDirectory: "\(self.root)/\(name)")
+        merger.name = name
+        merger.exports = [ExportOptions(provider: .csv)]
         if checkpoints == true {
-            receiver.fleetCheckpointInterval = .zero
-            receiver.pieceRetention = .zero
+            merger.checkpointAge = .zero
+            merger.pieceRetention = .zero
         }
-        var setup = MergeService.Setup(receiver: receiver, store: self.store, fleet: Incarnation(1, 2))
+        var setup = MergeService.Setup(merger, store: self.store, fleet: Incarnation(1, 2))
         setup.isOnce = true
         setup.pollInterval = .milliseconds(5)
         if checkpoints != nil { setup.sealPatience = .seconds(1 << 32) }

@@ -70,8 +70,8 @@ private struct PoisonBench {
         let files = FaultyFiles(self.bench.disk.memory)
         let data = DataDirectory(root: "/data", files: files)
         let death = ProcessDeath(of: self.places, files)
-        let configuration = ReceiverConfiguration(dataDirectory: "/data")
-        let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { [logs] _ in Logs.Handler(logs: logs) })
+        let configuration = HostConfiguration(dataDirectory: "/data")
+        let telemetry = HostTelemetry(logger: Logger(label: "test") { [logs] _ in Logs.Handler(logs: logs) })
         let conditions = HostConditions(
             lastMark: .unknown, configuration: configuration, data: data, telemetry: telemetry,
             poison: PoisonWatch(in: data, version: "1.2.3", decides: self.decides, places: self.places))

@@ -98,7 +98,7 @@ private struct GroupBench: ~Copyable {
     let feed: JournalFeed
     let clock = ManualClock()
     let retirement: JournalRetirement
-    let settings = LiveSettings(ReceiverConfiguration(dataDirectory: "/data"))
+    let settings = LiveSettings(HostConfiguration(dataDirectory: "/data"))
     let conditions: HostConditions
     let positions: [JournalPosition]
     var group: ProjectionGroup<FaultyFiles, NotingProjection>
@@ -116,8 +116,8 @@ private struct GroupBench: ~Copyable {
         self.positions = positions
         self.feed = JournalFeed(end: end, byteCountMax: 1 << 20)
         self.retirement = JournalRetirement(names: Set(notes.map(\.name)), retention: .zero)
-        let configuration = ReceiverConfiguration(dataDirectory: "/data")
-        let telemetry = ReceiverTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        let configuration = HostConfiguration(dataDirectory: "/data")
+        let telemetry = HostTelemetry(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         self.conditions = HostConditions(
             lastMark: lastMark, configuration: configuration, data: bench.data, telemetry: telemetry)
         self.group = ProjectionGroup(
@@ -276,7 +276,7 @@ private struct GroupBench: ~Copyable {
             bench.step()
         }
         #expect(notes.policies.isEmpty)
-        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        var configuration = HostConfiguration(dataDirectory: "/data")
         configuration.retention.dayCountMax = 3
         configuration.archiveCutOffSecond = 5 * 3600
         bench.settings.update(configuration)
@@ -296,7 +296,7 @@ private struct GroupBench: ~Copyable {
         let notes = Notes("archive")
         // A day ahead of the bench's clock: the journal was written while the clock was ahead.
         var bench = try GroupBench(notes, lastMark: WallTime(milliseconds: 1_740_820_455_926 + 86_400_000))
-        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        var configuration = HostConfiguration(dataDirectory: "/data")
         configuration.retention.dayCountMax = 3
         bench.settings.update(configuration)
         bench.step()
@@ -362,7 +362,7 @@ private struct GroupBench: ~Copyable {
     @Test func `a projection that waits for space still lets retention free some, and ends with a close`() throws {
         let notes = Notes("archive")
         var bench = try GroupBench(notes)
-        var configuration = ReceiverConfiguration(dataDirectory: "/data")
+        var configuration = HostConfiguration(dataDirectory: "/data")
         configuration.retention.freeByteCountMin = 1 << 30
         bench.settings.update(configuration)
         bench.step()

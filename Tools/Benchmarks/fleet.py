@@ -142,7 +142,7 @@ class Fleet:
              *arguments], f"{state}.log", stdout=stdout)
 
     def merger(self, name, *arguments, stdout=None):
-        config = self.config(f"merger-{name}", f"receiver: {{data: {self.place.path(name)}, name: {name}, exports: []}}\n")
+        config = self.config(f"merger-{name}", f"merger: {{data: {self.place.path(name)}, name: {name}, exports: []}}\n")
         return self.place.start(
             [self.options.binary, "merge", "--config", config, *arguments], f"merger-{name}.log", env=self.environment,
             stdout=stdout)

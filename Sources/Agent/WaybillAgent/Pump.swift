@@ -100,7 +100,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var isPolling = false
     /// The mounts that did not answer at the last look.
     var hangingMounts: [HangingMount] = []
-    var formatPace = FormatPace()
+    var formatPace = FormatNoticeLimit()
     var lastProgress: MonotonicTime
     /// The error that ends the run.
     var failure: FileSystemError?

@@ -3,7 +3,7 @@ internal import WaybillSystem
 /// When what is kept was last looked at, and what was there.
 struct Keeping {
     /// What the writers of spools ask for.
-    var wishes = KnownWishes()
+    var keepRequests = KnownKeepRequests()
     /// What was kept at the last look.
     var found = KeptFiles()
     /// The wall clock at the last scan or meeting.

@@ -4,7 +4,7 @@ internal import WaybillSystem
 
 /// Keeps shipped segments for a while, ships them again to a receiver that lost them, and bounds what is kept.
 ///
-/// They are kept for as long as this agent's limit says, and for as long as their spool asks (``wish(of:at:)``).
+/// They are kept for as long as this agent's limit says, and for as long as their spool asks (``keepRequest(of:at:)``).
 ///
 ///     .ndjson ─▶ SEALED ─▶ .ndjson.shipped-<receiver>-<time> ─▶ too old, or too many ─▶ deleted
 ///                  ▲                 │ the receiver at this address is another or an older one
@@ -118,7 +118,7 @@ extension Tail {
         _ name: String, in folder: FileID, at directory: String
     ) throws(FileSystemError) -> Bool {
         let isKeeping = self.limits.keep != nil
-        let isWanted = try isKeeping ? true : self.wish(of: folder, at: directory) > .zero
+        let isWanted = try isKeeping ? true : self.keepRequest(of: folder, at: directory) > .zero
         guard isWanted, let kept = self.keptName(of: name) else {
             try self.files.unlink(name, in: folder)
             return false
@@ -192,22 +192,22 @@ extension Tail {
     /// Deletes kept segments and files of the quarantine beyond their limits; at the start and once a minute.
     mutating func sweepKept(_ now: TailTime) {
         self.keeping.seenAt = now.wall
-        self.keeping.wishes.refresh(now.monotonic)
+        self.keeping.keepRequests.refresh(now.monotonic)
         guard self.keeping.begins(now.monotonic, every: self.limits.emptySegmentAge) else { return }
         let isKeeping = self.limits.keep != nil
         let segments = self.keptSegments { tail, path in
             // Without `keep` no pattern matches it.
             if !isKeeping { _ = tail.rename(path, to: KeptSegmentName.plain(Path.name(of: path))) }
         }
-        let wishes = self.wishes(of: segments.map(\.path))
+        let keepRequests = self.keepRequests(of: segments.map(\.path))
         let files = segments.map { segment in
             let time = segment.name.seconds.saturatingProduct(1000)
-            let wish = wishes[PathKey(Path.parent(of: segment.path))] ?? .zero
-            // A time in the future is from before the clock was set back; a wish does not wait for it.
-            let isFarAhead = time.saturatingSum(-now.wall.milliseconds) > wish.nanoseconds / 1_000_000
+            let keepRequest = keepRequests[PathKey(Path.parent(of: segment.path))] ?? .zero
+            // A time in the future is from before the clock was set back; a request does not wait for it.
+            let isFarAhead = time.saturatingSum(-now.wall.milliseconds) > keepRequest.nanoseconds / 1_000_000
             return AgedFile(
                 path: segment.path, byteCount: segment.byteCount, time: min(time, now.wall.milliseconds),
-                ageMin: isFarAhead ? .zero : wish)
+                ageMin: isFarAhead ? .zero : keepRequest)
         }
         let limit = self.limits.keep ?? FileLimit(ageMax: .zero)
         var kept = KeptFiles()

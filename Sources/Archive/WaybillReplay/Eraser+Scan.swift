@@ -37,9 +37,9 @@ extension Eraser {
     /// Makes the checkpoints durable on which the new files are based, and recovers the archive as a start does.
     ///
     /// A process that died in a commit may have left a checkpoint that a power cut takes back. The files of an erasure stay,
-    /// and lines that they have from behind the older checkpoint would be archived a second time. And a start that comes
+    /// and lines that they have from after the older checkpoint would be archived a second time. And a start that comes
     /// after the erasure must have nothing to undo: it unlinks an open file, without the person's lines, beside the sealed
-    /// one that has them, and may take for archived what is behind the checkpoint. A merger's projections, which rest while a
+    /// one that has them, and may take for archived what is after the checkpoint. A merger's projections, which rest while a
     /// fleet's erasure runs, have done all that.
     func recover() throws(FileSystemError) {
         let names = try self.data.stateNames()
@@ -192,7 +192,7 @@ extension Eraser {
             }
             return id
         } catch {
-            // It is no event, and no export has it.
+            // It is not an event, and no export has it.
             return nil
         }
     }

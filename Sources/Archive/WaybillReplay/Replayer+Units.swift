@@ -18,7 +18,7 @@ extension Replayer {
         ) throws(FileSystemError) -> [Destination: Replay.Counts]
 
     /// The state shared by the workers.
-    private struct Board {
+    private struct Shared {
         var next = 0
         var progress = Replay.Progress()
         var report = Replay.Report()
@@ -37,37 +37,37 @@ extension Replayer {
         of plan: ReplayPlan<Files>, _ survey: LineSurvey, ledger: ReplayLedger<Files>?, _ observer: Replay.Observer,
         make: @escaping MakeTarget<Target>, finish: @escaping FinishUnit<Target>
     ) throws(Replay.Failure) -> Replay.Report {
-        var board = Board(ledger: ledger)
+        var begun = Shared(ledger: ledger)
         var missing: [Int] = []
         for (number, unit) in plan.units.enumerated() {
             if let outcome = ledger?.outcome(of: unit) {
-                board.report.resumedUnitCount += 1
-                Self.add(outcome, to: &board.report)
+                begun.report.resumedUnitCount += 1
+                Self.add(outcome, to: &begun.report)
             } else {
                 missing.append(number)
-                board.progress.totalByteCount += plan.byteCount(of: number)
+                begun.progress.totalByteCount += plan.byteCount(of: number)
             }
         }
-        board.progress.totalUnitCount = plan.units.count
-        board.progress.unitCount = board.report.resumedUnitCount
-        if board.report.resumedUnitCount > 0 {
+        begun.progress.totalUnitCount = plan.units.count
+        begun.progress.unitCount = begun.report.resumedUnitCount
+        if begun.report.resumedUnitCount > 0 {
             observer.noticed(
-                "continuing an interrupted replay: \(board.report.resumedUnitCount) of "
+                "continuing an interrupted replay: \(begun.report.resumedUnitCount) of "
                     + "\(plan.units.count) partitions are already made")
         }
         // What ended the program is looked for by one reader.
         let jobCount = self.places.hasFindings ? 1 : max(1, min(self.request.jobCount, missing.count))
-        board.workerCount = jobCount
-        let shared = Monitor(board)
-        let crew = UnitCrew(
+        begun.workerCount = jobCount
+        let shared = Monitor(begun)
+        let units = UnitWorkers(
             replayer: self, plan: plan, survey: survey, catalog: PartCatalog(), units: missing,
             isStopped: observer.isStopped, make: make, finish: finish)
         if jobCount == 1 {
-            crew.work(shared, number: 0) { observer.progressed($0) }
+            units.work(shared, number: 0) { observer.progressed($0) }
         } else {
             let workers = (0..<jobCount).map { number in
                 Worker(name: "replay-\(number)") {
-                    crew.work(shared, number: number) { _ in }
+                    units.work(shared, number: number) { _ in }
                 }
             }
             while true {
@@ -98,7 +98,7 @@ extension Replayer {
     }
 
     /// The work of each worker.
-    private struct UnitCrew<Target: RecordTarget>: Sendable {
+    private struct UnitWorkers<Target: RecordTarget>: Sendable {
         let replayer: Replayer
         let plan: ReplayPlan<Files>
         let survey: LineSurvey
@@ -109,49 +109,49 @@ extension Replayer {
         let make: MakeTarget<Target>
         let finish: FinishUnit<Target>
 
-        func work(_ board: Monitor<Board>, number worker: Int, progressed: (Replay.Progress) -> Void) {
-            let lone = self.replayer.loneReader(worker) { told in board.update { $0.report.unread.append(told) } }
-            while let number = self.take(board) {
+        func work(_ shared: Monitor<Shared>, number worker: Int, progressed: (Replay.Progress) -> Void) {
+            let lone = self.replayer.loneReader(worker) { told in shared.update { $0.report.unread.append(told) } }
+            while let number = self.take(shared) {
                 do throws(FileSystemError) {
-                    let outcome = try self.makeUnit(number, board, lone, progressed: progressed)
+                    let outcome = try self.makeUnit(number, shared, lone, progressed: progressed)
                     guard let outcome else {
-                        board.update { $0.isInterrupted = $0.leavesOut == nil }
+                        shared.update { $0.isInterrupted = $0.leavesOut == nil }
                         break
                     }
-                    let failure = board.update { board -> FileSystemError? in
+                    let failure = shared.update { shared -> FileSystemError? in
                         do throws(FileSystemError) {
-                            try board.ledger?.record(outcome, of: self.plan.units[number])
+                            try shared.ledger?.record(outcome, of: self.plan.units[number])
                         } catch {
                             return error
                         }
-                        Replayer.add(outcome, to: &board.report)
-                        board.progress.unitCount += 1
+                        Replayer.add(outcome, to: &shared.report)
+                        shared.progress.unitCount += 1
                         return nil
                     }
                     if let failure { throw failure }
                 } catch {
-                    board.update { if $0.failure == nil { $0.failure = error } }
+                    shared.update { if $0.failure == nil { $0.failure = error } }
                     break
                 }
             }
-            board.update { $0.workerCount -= 1 }
+            shared.update { $0.workerCount -= 1 }
         }
 
-        private func take(_ board: Monitor<Board>) -> Int? {
-            board.update { board in
-                guard board.next < self.units.count, !board.isOver else { return nil }
+        private func take(_ shared: Monitor<Shared>) -> Int? {
+            shared.update { shared in
+                guard shared.next < self.units.count, !shared.isOver else { return nil }
                 if self.isStopped() {
-                    board.isInterrupted = true
+                    shared.isInterrupted = true
                     return nil
                 }
-                board.next += 1
-                return self.units[board.next - 1]
+                shared.next += 1
+                return self.units[shared.next - 1]
             }
         }
 
         /// - Returns: `nil` if it was interrupted, or is not as planned.
         private func makeUnit(
-            _ number: Int, _ board: Monitor<Board>, _ lone: LoneReader<Files>,
+            _ number: Int, _ shared: Monitor<Shared>, _ lone: LoneReader<Files>,
             progressed: (Replay.Progress) -> Void
         ) throws(FileSystemError) -> ReplayLedger<Files>.Outcome? {
             let unit = self.plan.units[number]
@@ -163,7 +163,7 @@ extension Replayer {
             var targets: [(options: ExportOptions, target: Target)] = []
             let poison = try lone.reload()
             guard poison == self.plan.poison else {
-                board.update { $0.leavesOut = [] }
+                shared.update { $0.leavesOut = [] }
                 return nil
             }
             for options in options { targets.append((options, try self.make(unit, options))) }
@@ -182,10 +182,10 @@ extension Replayer {
                     known.times.map { times in wanted.contains { $0.overlaps(times) } } ?? false
                 }) ?? true {
                     facts = try self.feed(part, index, for: number, &feed, lone) {
-                        progressed(self.advance(board, by: $0))
+                        progressed(self.advance(shared, by: $0))
                     }
                 } else {
-                    progressed(self.advance(board, by: part.byteCount))
+                    progressed(self.advance(shared, by: part.byteCount))
                 }
                 guard let facts else { return nil }
                 // Counted once, by the unit of the part's own day.
@@ -196,7 +196,7 @@ extension Replayer {
             }
             let more = lone.leftOut(since: poison)
             guard more.isEmpty else {
-                board.update { $0.leavesOut = more }
+                shared.update { $0.leavesOut = more }
                 return nil
             }
             outcome.counts = try self.finish(unit, targets)
@@ -207,10 +207,10 @@ extension Replayer {
             return outcome
         }
 
-        private func advance(_ board: Monitor<Board>, by byteCount: Int) -> Replay.Progress {
-            board.update { board in
-                board.progress.byteCount += byteCount
-                return board.progress
+        private func advance(_ shared: Monitor<Shared>, by byteCount: Int) -> Replay.Progress {
+            shared.update { shared in
+                shared.progress.byteCount += byteCount
+                return shared.progress
             }
         }
 

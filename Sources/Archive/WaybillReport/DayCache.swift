@@ -36,8 +36,8 @@ struct DayCache<Files: FileSystem>: Sendable {
         var key = "\(Self.version) \(day.folder.path) \(manifest.revision)"
         for file in manifest.files { key += " \(file.name) \(file.sha256) \(file.sourcesSHA256 ?? "-")" }
         key += " \(rules.zone.name) \(rules.isForeignZone) \(rules.isStrict) \(rules.cutOffSecond)"
-        key += " \(rules.wishes.wantsCatalogue) \(rules.bundle ?? "-")"
-        for path in rules.wishes.properties { key += " \(path)" }
+        key += " \(rules.options.wantsCatalogue) \(rules.bundle ?? "-")"
+        for path in rules.options.properties { key += " \(path)" }
         // A name of an app may have any character.
         return key.split(separator: "\n", omittingEmptySubsequences: false).joined(separator: " ")
     }
@@ -55,7 +55,7 @@ struct DayCache<Files: FileSystem>: Sendable {
         return bytes.withUnsafeBytes { bytes in
             var input = RowInput(bytes)
             guard input.isIntact, input.takesText(Self.head(key)) else { return nil }
-            return DayTable(&input, width: self.rules.wishes.properties.count)
+            return DayTable(&input, width: self.rules.options.properties.count)
         }
     }
 

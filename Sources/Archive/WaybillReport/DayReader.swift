@@ -7,7 +7,7 @@ internal import WaybillSystem
 
 /// How lines become rows; together with the files' bytes it decides a ``DayTable``.
 struct DayRules: Sendable {
-    let wishes: RowWishes
+    let options: RowOptions
     /// The report's zone.
     let zone: TimeZoneRules
     /// Whether the folders' days are those of another zone, so that times of receipt decide what is late.
@@ -139,7 +139,7 @@ struct DayReader<Files: FileSystem>: ~Copyable {
         return position
     }
 
-    // MARK: Ids beyond the budget
+    // MARK: Ids past the budget
 
     private mutating func spill() throws(PartReadError) {
         do throws(FileSystemError) {

@@ -30,7 +30,7 @@ struct DayRows {
 
     init(_ rules: DayRules) {
         self.rules = rules
-        self.parser = RowParser(rules.wishes)
+        self.parser = RowParser(rules.options)
         self.readers = EventReaders(erased: rules.erased)
         self.strayReader = rules.erased.map {
             EventReader(source: SourceDescription(env: .prod, bundle: "unknown", isForeign: false), erased: $0)
@@ -92,7 +92,7 @@ struct DayRows {
         }
         self.table.rows.append(row)
         if !self.parser.values.isEmpty { self.table.values.append(contentsOf: self.parser.values) }
-        guard self.rules.wishes.wantsCatalogue else { return }
+        guard self.rules.options.wantsCatalogue else { return }
         self.parser.readFields(line, in: &self.table)
         self.fieldLog.append(self.parser.fields)
     }
@@ -103,7 +103,7 @@ struct DayRows {
         self.table.rows[place] = row
         let width = self.parser.values.count
         for index in 0..<width { self.table.values[place * width + index] = self.parser.values[index] }
-        guard self.rules.wishes.wantsCatalogue else { return }
+        guard self.rules.options.wantsCatalogue else { return }
         self.parser.readFields(line, in: &self.table)
         self.fieldLog.replace(place, with: self.parser.fields)
     }
@@ -136,7 +136,7 @@ struct DayRows {
     mutating func finish(repeated: [[Int32]]) -> DayTable {
         let repeats = self.repeats(in: repeated)
         self.table.repeatCount += repeats.count
-        if self.rules.wishes.wantsCatalogue {
+        if self.rules.options.wantsCatalogue {
             self.table.catalogue = self.fieldLog.catalogue(of: self.table.rows, without: repeats)
         }
         let (rows, strings, ids) = (self.table.rows, self.table.strings, self.ids.order)

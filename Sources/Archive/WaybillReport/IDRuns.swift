@@ -1,9 +1,9 @@
 internal import WaybillSystem
 
-/// Ids beyond the budget, sorted on disk.
+/// Ids past the budget, sorted on disk.
 ///
 ///     line ─▶ id ─▶ the row that has it                              in memory, up to the budget
-///     beyond it   ─▶ all ids in order, with their rows ─▶ a run      at the end of one file
+///     past it   ─▶ all ids in order, with their rows ─▶ a run      at the end of one file
 ///     at the end  ─▶ merge of the runs ─▶ rows with equal ids meet, and each row learns the place of its id
 ///
 /// The file is unlinked as soon as it is open, so a process that is killed leaves nothing. An entry of a run is

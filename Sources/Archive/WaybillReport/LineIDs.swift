@@ -1,4 +1,4 @@
-/// How much memory the ids of a day may take, and where they go beyond it.
+/// How much memory the ids of a day may take, and where they go past it.
 struct IDBudget: Sendable {
     /// 64 MiB are the ids of about a million lines.
     static var usualByteCount: Int { 64 << 20 }

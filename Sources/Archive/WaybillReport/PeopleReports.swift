@@ -116,7 +116,7 @@ extension Analysis {
         ]
     }
 
-    /// The days after the first that the range can have; days beyond it are not known for any cohort.
+    /// The days after the first that the range can have; days past it are not known for any cohort.
     private func retentionDays() throws(ReportFailure) -> [Int] {
         let days = self.request.days
         guard days.lowerBound < self.range.count else {

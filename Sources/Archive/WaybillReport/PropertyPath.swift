@@ -13,6 +13,6 @@ enum EventField: Hashable, Sendable {
     case name, screen, kind, user, install, session, version, systemVersion, agent
     /// Whether it is the day on which its person was seen first.
     case isNew
-    /// The value with an index in the request's ``RowWishes/properties``.
+    /// The value with an index in the request's ``RowOptions/properties``.
     case property(Int)
 }

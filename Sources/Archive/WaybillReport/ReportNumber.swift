@@ -17,7 +17,7 @@ enum ReportNumber {
         var scale = 1.0
         for _ in 0..<decimals { scale *= 10 }
         let scaled = (number.magnitude * scale).rounded()
-        // Beyond this, a number has no digits after the point.
+        // Past this, a number has no digits after the point.
         guard scaled < 1e15 else { return number.description }
         let whole = Int(scaled / scale)
         var digits = String(Int(scaled) - whole * Int(scale))

@@ -18,7 +18,7 @@ package struct ReportSet: Sendable {
 
 /// Reads what is kept of an app and makes reports of it.
 ///
-///     archive days ─▶ one ``DayTable`` each, by as many workers as wished ─▶ ``EventTable`` ─▶ ``Analysis`` ─▶ ``Report``
+///     archive days ─▶ one ``DayTable`` each, by as many workers as asked for ─▶ ``EventTable`` ─▶ ``Analysis`` ─▶ ``Report``
 ///
 /// The tables are added in the order of their days, so the result does not depend on the number of
 /// workers. Everything that is kept is read, because people and first days are made from all of it.
@@ -53,7 +53,7 @@ package struct Reporter<Files: FileSystem>: Sendable {
         let kept = try self.keptDays()
         let zone = try self.zone(kept.zoneName)
         let rules = DayRules(
-            wishes: RowWishes(
+            options: RowOptions(
                 properties: self.request.properties, wantsCatalogue: self.request.wantsCatalogue),
             zone: zone, isForeignZone: kept.zoneName.map { $0 != zone.name } ?? false,
             isStrict: self.request.options.strictCutOff, cutOffSecond: self.request.cutOffSecond,
@@ -64,20 +64,20 @@ package struct Reporter<Files: FileSystem>: Sendable {
                 name: "cache", text: cache,
                 remedy: "every file in the data directory is the receiver's; name another folder")
         }
-        var crew = DayCrew(data: self.data, days: kept.days, rules: rules, cache: self.request.cache)
-        var table = try crew.read(self.request.jobCount, observer)
+        var workers = DayWorkers(data: self.data, days: kept.days, rules: rules, cache: self.request.cache)
+        var table = try workers.read(self.request.jobCount, observer)
         table.finish(traits: self.request.traits)
         let range = try self.range(table)
         var set = ReportSet(
             range:
                 "\(CalendarDay(daysSince1970: range.lowerBound)) to \(CalendarDay(daysSince1970: range.upperBound)), "
                 + "\(zone.name), \(self.request.options.env), \(self.request.options.app ?? kept.bundles.sorted().first ?? "")",
-            damagedDays: crew.damagedDays)
-        if let failure = crew.cacheFailure { set.leftOut.append("the cache cannot be used: \(failure)") }
+            damagedDays: workers.damagedDays)
+        if let failure = workers.cacheFailure { set.leftOut.append("the cache cannot be used: \(failure)") }
         let lastClosed = self.lastClosedDay(zone)
         let notes = RangeNotes(
             table: table, range: range, lastClosed: lastClosed, isStrict: self.request.options.strictCutOff,
-            damagedDays: crew.damagedDays
+            damagedDays: workers.damagedDays
         ).texts
         let analysis = try Analysis(
             table, self.request, zone: zone, range: range, lastClosed: lastClosed, notes: notes)

@@ -25,7 +25,7 @@ final class LineOrigin {
 }
 
 /// What a request asks of each line.
-struct RowWishes: Hashable, Sendable {
+struct RowOptions: Hashable, Sendable {
     var properties: [PropertyPath] = []
     /// Whether the catalogue of names is to be made.
     var wantsCatalogue = false
@@ -45,31 +45,31 @@ final class RowParser {
 
     private static var memoryByteCount: Int { 64 }
 
-    private let wishes: RowWishes
+    private let options: RowOptions
     /// The last value of each field, as in the line, and its number.
     private let memory: UnsafeMutableRawBufferPointer
     private let memoryCounts: UnsafeMutablePointer<Int>
     private let memoryNumbers: UnsafeMutablePointer<UInt32>
     private var unescaped = ByteBuilder(capacity: 256)
     private var members = LineMembers()
-    /// The values of ``RowWishes/properties`` that are members of the line itself.
+    /// The values of ``RowOptions/properties`` that are members of the line itself.
     private var requested: [ValueSpan]
-    /// The texts of ``RowWishes/properties`` in the line that was read last.
+    /// The texts of ``RowOptions/properties`` in the line that was read last.
     private(set) var values: [UInt32]
     /// The members of `data` in the line that was given to ``readFields(_:in:)`` last.
     private(set) var fields: [LineField] = []
     private let hasLineMembers: Bool
 
-    init(_ wishes: RowWishes) {
-        self.wishes = wishes
+    init(_ options: RowOptions) {
+        self.options = options
         self.memory = .allocate(byteCount: Field.allCases.count * Self.memoryByteCount, alignment: 16)
         self.memoryCounts = .allocate(capacity: Field.allCases.count)
         self.memoryCounts.initialize(repeating: -1, count: Field.allCases.count)
         self.memoryNumbers = .allocate(capacity: Field.allCases.count)
         self.memoryNumbers.initialize(repeating: 0, count: Field.allCases.count)
-        self.requested = wishes.properties.map { _ in ValueSpan() }
-        self.values = wishes.properties.map { _ in 0 }
-        self.hasLineMembers = wishes.properties.contains { if case .member = $0 { true } else { false } }
+        self.requested = options.properties.map { _ in ValueSpan() }
+        self.values = options.properties.map { _ in 0 }
+        self.hasLineMembers = options.properties.contains { if case .member = $0 { true } else { false } }
     }
 
     deinit {
@@ -183,7 +183,7 @@ final class RowParser {
     }
 
     private func takeRequested(_ key: UnsafeRawBufferPointer, _ value: Range<Int>, _ kind: JSONKind) {
-        for (index, path) in self.wishes.properties.enumerated() {
+        for (index, path) in self.options.properties.enumerated() {
             if case .member(let name) = path, name.utf8.elementsEqual(key) { self.requested[index].take(value, kind) }
         }
     }
@@ -223,13 +223,13 @@ final class RowParser {
             row.dwellScreen = self.number(.previous, members.previous, line, &table)
             if row.dwellScreen != 0 { row.dwell = milliseconds }
         }
-        for (index, path) in self.wishes.properties.enumerated() {
+        for (index, path) in self.options.properties.enumerated() {
             self.values[index] = 0
             if case .member = path { self.values[index] = self.number(self.requested[index], line, &table) }
         }
         let isScreenEnd = row.kind == .event && table.strings.isEqual(row.name, "screen_end")
-        if isScreenEnd || self.wishes.wantsData { self.readData(&row, line, isScreenEnd, &table) }
-        if self.wishes.wantsTraits, row.kind == .user { self.readTraits(line, &table) }
+        if isScreenEnd || self.options.wantsData { self.readData(&row, line, isScreenEnd, &table) }
+        if self.options.wantsTraits, row.kind == .user { self.readTraits(line, &table) }
     }
 
     private func readData(
@@ -240,7 +240,7 @@ final class RowParser {
             if isScreenEnd, dwell == nil, JSONText.equals(key, isEscaped: false, "duration_ms") {
                 dwell = span.integer(in: line)
             }
-            for (index, path) in self.wishes.properties.enumerated() where self.values[index] == 0 {
+            for (index, path) in self.options.properties.enumerated() where self.values[index] == 0 {
                 if case .data(let name) = path, name.utf8.elementsEqual(key) {
                     self.values[index] = self.number(span, line, &table)
                 }
@@ -263,7 +263,7 @@ final class RowParser {
 
     private func readTraits(_ line: UnsafeRawBufferPointer, _ table: inout DayTable) {
         self.visit(self.members.traits, line) { key, span in
-            for (index, path) in self.wishes.properties.enumerated() where self.values[index] == 0 {
+            for (index, path) in self.options.properties.enumerated() where self.values[index] == 0 {
                 if case .trait(let name) = path, name.utf8.elementsEqual(key) {
                     self.values[index] = self.number(span, line, &table)
                 }

@@ -16,7 +16,7 @@ extension Deliverer {
         try self.files.status(ofEntry: DeliveryPause.path(in: self.data)) != nil
     }
 
-    /// How long the files are let go of while a part that was begun cannot be finished, as one that waits for its day to
+    /// How long the files are released while a part that was begun cannot be finished, as one that waits for its day to
     /// be sent again: the erasure may find that the part has nothing of the person.
     private static var turn: Duration { .seconds(30) }
 

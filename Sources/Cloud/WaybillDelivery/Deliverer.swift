@@ -66,7 +66,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     /// `nil` while an erasure has the files.
     private var lock: FileID?
     private let credentials: [DeploymentEnvironment: Credentials]
-    private var pace: Pace
+    private var pace: RequestRate
     /// When open parts were last logged.
     private var lastOpenLog: MonotonicTime?
     /// When what waits was last counted.
@@ -96,7 +96,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         let name = configuration.provider.rawValue
         let data = DataDirectory(root: configuration.dataDirectory, files: files)
         self.parts = ClosedParts(root: Path.join(data.exports, name), files: files)
-        self.pace = Pace(eventsPerSecond: configuration.eventsPerSecond ?? self.rules.eventsPerSecondMax)
+        self.pace = RequestRate(eventsPerSecond: configuration.eventsPerSecond ?? self.rules.eventsPerSecondMax)
         self.lastSettled = clock.monotonicTime()
         // A wrong address is found before anything is locked or sent.
         _ = try Self.template(configuration, isHistorical: false)

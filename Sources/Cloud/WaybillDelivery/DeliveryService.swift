@@ -36,7 +36,7 @@ package actor DeliveryService {
     private let logger: Logger
     private let claims: DeliveryClaims?
     private let connect: ProviderConnection.Opening
-    private nonisolated let board: DeliveryBoard
+    private nonisolated let board: DeliveryStates
     private nonisolated let orders: AsyncStream<Order>
     private nonisolated let give: AsyncStream<Order>.Continuation
 
@@ -50,7 +50,7 @@ package actor DeliveryService {
     ) {
         self.claims = claims
         self.connect = connect
-        self.board = DeliveryBoard(software: software, started: POSIXClock().wallTime())
+        self.board = DeliveryStates(software: software, started: POSIXClock().wallTime())
         self.setup = setup
         self.logger = logger
         (self.orders, self.give) = AsyncStream.makeStream()

@@ -11,7 +11,7 @@ internal import WaybillSystem
 ///                        └─▶ DoorReaders (two threads), if it is large or compressed ─┘
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at
-/// most ``DoorConfiguration/memoryByteCountMax`` (``DoorRoom``); the idle connections (``DoorPlaces``); the ids of the last
+/// most ``DoorConfiguration/memoryByteCountMax`` (``DoorMemory``); the idle connections (``DoorPlaces``); the ids of the last
 /// minutes. What a reload changes applies to requests whose head comes after it (``DoorSettings``).
 ///
 /// - SeeAlso: `Documentation/ingest.md`; requests with their lines and faults in `Protocol/vectors/ingest/`.
@@ -32,7 +32,7 @@ final class Door: Sendable {
 
     let telemetry: DoorTelemetry
     let committer = DoorCommitter()
-    let room = DoorRoom()
+    let room = DoorMemory()
     let places = DoorPlaces()
     let readers = DoorReaders()
     let clock = POSIXClock()

@@ -9,7 +9,7 @@ internal import WaybillSystem
 ///
 ///     head ─▶ route, key in query or header ─▶ body, bounded ─▶ read in its dialect ─▶ committer ─▶ answer
 ///
-/// It is confined to its event loop. A body's bytes are taken from the memory of all connections as they arrive (``DoorRoom``),
+/// It is confined to its event loop. A body's bytes are taken from the memory of all connections as they arrive (``DoorMemory``),
 /// and a request has a deadline from its first byte to its last, and a pace; so what a slow or large body takes from others is
 /// given back by then. A request is judged by the settings that were in force when its head came.
 final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
@@ -25,7 +25,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
         let standing: DoorStanding?
         /// The sender's.
         let address: String?
-        let place: DoorRoom.Place
+        let place: DoorMemory.Place
         var body: [UInt8] = []
         let began: MonotonicTime
     }
@@ -58,7 +58,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// The address that the connection came from.
     private(set) var peer: String?
     /// The room of the request that arrives; once it waits for the disk or the receiver, the answer gives it back.
-    private var place: DoorRoom.Place?
+    private var place: DoorMemory.Place?
     /// The length of the body, now and when its pace was last judged.
     private var arrived = (now: 0, before: 0)
     private var pieces = BodyPieces()

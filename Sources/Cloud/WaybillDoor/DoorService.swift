@@ -186,7 +186,7 @@ package final class DoorService: Service {
         }
     }
 
-    /// A head is in no room of ``DoorRoom``: an SDK's has some hundred bytes, a browser's some thousand.
+    /// A head is in no room of ``DoorMemory``: an SDK's has some hundred bytes, a browser's some thousand.
     private static let headLimits: NIOHTTPDecoderLimitConfiguration = {
         var limits = NIOHTTPDecoderLimitConfiguration()
         limits.maxHeaderFieldSize = 16 << 10

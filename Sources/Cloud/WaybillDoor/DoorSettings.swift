@@ -69,8 +69,8 @@ final class DoorStanding: Sendable {
 }
 
 extension DoorConfiguration {
-    var room: DoorRoom.Limits {
-        DoorRoom.Limits(byteCountMax: self.memoryByteCountMax, shareByteCountMax: self.shareByteCountMax)
+    var room: DoorMemory.Limits {
+        DoorMemory.Limits(byteCountMax: self.memoryByteCountMax, shareByteCountMax: self.shareByteCountMax)
     }
 
     /// Files that are not senders' connections: segments and folders of spools, the quarantine, tunnels' connections to the receiver, and those

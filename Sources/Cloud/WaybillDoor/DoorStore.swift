@@ -11,7 +11,7 @@ package import WaybillSystem
 ///                      └─ faults ─▶ quarantine/date=…/<reason>.ndjson ┘
 ///
 ///     <spool>/<bundle>-<env>/                a spool (`Protocol/formats/spool.md`) for each app and environment
-///     <spool>/<bundle>-<env>/keep.json       asks the agent to keep what it shipped for the window (``KeepWish``)
+///     <spool>/<bundle>-<env>/keep.json       asks the agent to keep what it shipped for the window (``KeepRequest``)
 ///
 /// Each key has a writer of its own, whose id names the key (``IngestSource/tag``). So the segments say whose ids they have, and
 /// what a key takes of the disk (``SpoolShares``).
@@ -220,7 +220,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
     /// Asks the agent of a spool to keep what it has shipped for as long as ids are known.
     private mutating func ask(_ index: Int) throws(FileSystemError) {
         guard !self.asked.contains(index) else { return }
-        try KeepWish(self.window.duration).write(to: self.spools[index], on: self.files)
+        try KeepRequest(self.window.duration).write(to: self.spools[index], on: self.files)
         self.asked.insert(index)
     }
 
@@ -309,7 +309,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
         self.asked.remove(place.spool)
         self.writers[place.key] = nil
         do throws(FileSystemError) {
-            try self.files.unlink(Path.join(self.spools[place.spool], KeepWish.name))
+            try self.files.unlink(Path.join(self.spools[place.spool], KeepRequest.name))
         } catch {
             // It was not there, or the agent keeps its own reserve.
         }
@@ -418,7 +418,7 @@ package struct DoorStore<Files: FileSystem>: ~Copyable {
             } catch  where error.isDiskFull {
                 throw error
             } catch {
-                // Events are worth more than the wish, which the next writer tries again.
+                // Events are worth more than the request, which the next writer tries again.
             }
         }
         let writer = WriterBox(

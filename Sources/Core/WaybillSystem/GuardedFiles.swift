@@ -54,7 +54,7 @@ package struct GuardedFiles<Base: FileSystem>: FileSystem {
         guard let route = self.mounts.route(of: file) else {
             return try self.base.read(file, at: offset, into: buffer)
         }
-        let room = CallRoom(byteCount: min(buffer.count, Self.readByteCountMax))
+        let room = CallMemory(byteCount: min(buffer.count, Self.readByteCountMax))
         let count = try route.call("read", Self.path(of: file)) { [base] () throws(FileSystemError) in
             try base.read(file, at: offset, into: room.bytes)
         }
@@ -71,7 +71,7 @@ package struct GuardedFiles<Base: FileSystem>: FileSystem {
 
     package func write(_ file: FileID, _ bytes: UnsafeRawBufferPointer) throws(FileSystemError) -> Int {
         guard let route = self.mounts.route(of: file) else { return try self.base.write(file, bytes) }
-        let room = CallRoom(byteCount: bytes.count)
+        let room = CallMemory(byteCount: bytes.count)
         room.bytes.copyMemory(from: bytes)
         return try route.call("write", Self.path(of: file)) { [base] () throws(FileSystemError) in
             try base.write(file, UnsafeRawBufferPointer(room.bytes))
@@ -250,7 +250,7 @@ extension GuardedFiles {
 /// Memory of one call, which lives as long as the call, whether its caller waits or not.
 ///
 /// `@unchecked Sendable`: the thread that makes the call owns it, until the caller has the answer.
-private final class CallRoom: @unchecked Sendable {
+private final class CallMemory: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
 
     init(byteCount: Int) {

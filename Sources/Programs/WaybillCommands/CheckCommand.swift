@@ -2,6 +2,7 @@ import ArgumentParser
 import WaybillAgent
 import WaybillConsole
 import WaybillExport
+import WaybillMerger
 import WaybillReceiver
 import WaybillYAML
 
@@ -43,6 +44,9 @@ struct CheckCommand: ParsableCommand {
         var parts: [String] = []
         if let receiver = file.receiver {
             parts.append("receiver on \(receiver.listen) with \(HumanText.count(receiver.exports.count, "export"))")
+        }
+        if let merger = file.merger {
+            parts.append("merger with \(HumanText.count(merger.exports.count, "export"))")
         }
         if let agent = file.agent { parts.append("agent with \(HumanText.count(agent.sources.count, "source"))") }
         if let deliver = file.deliver {

@@ -30,7 +30,7 @@ struct ClockCommand: ParsableCommand {
     var accept = false
 
     func run() throws {
-        let configured = try self.config.flatMap { try ConfigurationFile.load($0).receiver }
+        let configured = try self.config.flatMap { try ConfigurationFile.load($0).host }
         guard let root = self.data ?? configured?.dataDirectory else {
             throw ValidationError("name the data directory with --data DIR, or in the configuration file")
         }

@@ -11,7 +11,7 @@ extension ConfigurationTable {
     static func changes(
         from started: ReceiverConfiguration, _ taken: ReceiverConfiguration, to new: ReceiverConfiguration
     ) -> [ConfigurationChange] {
-        var changes = Self.receiver.compactMap { key in
+        let changes = Self.receiver.compactMap { key in
             var needsRestart = key.facts.applies == .restart
             var base = needsRestart ? started : taken
             if key.facts.section == "tls" {
@@ -23,8 +23,18 @@ extension ConfigurationTable {
                 key, "receiver.\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base.writtenTexts,
                 new.writtenTexts)
         }
+        return changes + Self.exportChanges(from: started.host, taken.host, to: new.host, in: "receiver")
+    }
+
+    /// What a reload changes in the list of exports.
+    ///
+    /// - Parameter section: of the configuration file.
+    static func exportChanges(
+        from started: HostConfiguration, _ taken: HostConfiguration, to new: HostConfiguration, in section: String
+    ) -> [ConfigurationChange] {
+        var changes: [ConfigurationChange] = []
         for (index, options) in new.exports.enumerated() {
-            let path = "receiver.exports.\(options.provider.rawValue)"
+            let path = "\(section).exports.\(options.provider.rawValue)"
             guard started.exports.contains(where: { $0.provider == options.provider }) else {
                 changes.append(ConfigurationChange(key: path, old: "absent", new: "present", needsRestart: true))
                 continue
@@ -34,13 +44,13 @@ extension ConfigurationTable {
                 changes += (Self.export + Self.options(of: options.provider)).compactMap { key in
                     Self.change(
                         key, "\(path).\(key.facts.key)", old, options, needsRestart: false,
-                        texts: Self.texts(of: base, export: oldIndex, key.facts.key, path),
-                        Self.texts(of: new, export: index, key.facts.key, path))
+                        texts: Self.texts(of: base, section, export: oldIndex, key.facts.key, path),
+                        Self.texts(of: new, section, export: index, key.facts.key, path))
                 }
             }
         }
         for old in started.exports where !new.exports.contains(where: { $0.provider == old.provider }) {
-            let path = "receiver.exports.\(old.provider.rawValue)"
+            let path = "\(section).exports.\(old.provider.rawValue)"
             changes.append(ConfigurationChange(key: path, old: "present", new: "absent", needsRestart: true))
         }
         return changes
@@ -59,8 +69,8 @@ extension ConfigurationTable {
 
     /// The written text of an export's key, under the path that changes use.
     private static func texts(
-        of configuration: ReceiverConfiguration, export index: Int, _ key: String, _ path: String
+        of configuration: HostConfiguration, _ section: String, export index: Int, _ key: String, _ path: String
     ) -> [String: String] {
-        configuration.writtenTexts["receiver.exports[\(index)].\(key)"].map { ["\(path).\(key)": $0] } ?? [:]
+        configuration.writtenTexts["\(section).exports[\(index)].\(key)"].map { ["\(path).\(key)": $0] } ?? [:]
     }
 }

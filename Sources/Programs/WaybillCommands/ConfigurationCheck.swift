@@ -1,6 +1,7 @@
 import WaybillAgent
 import WaybillIngest
 import WaybillHost
+import WaybillMerger
 import WaybillReceiver
 import WaybillSystem
 import WaybillTail
@@ -22,6 +23,11 @@ struct ConfigurationCheck {
         self.checkAddresses()
         self.checkDoor()
         self.checkPatterns()
+        if let receiver = self.file.receiver, let merger = self.file.merger,
+            receiver.dataDirectory == merger.dataDirectory
+        {
+            self.add("merger.data", "is the receiver's as well; give the merger a directory of its own")
+        }
         if let insecurity = self.file.receiver?.insecurity { self.add("receiver.listen", insecurity) }
         if probes, !self.problems.contains(where: { $0.severity == .error }) { self.probe() }
     }
@@ -75,6 +81,7 @@ struct ConfigurationCheck {
     private mutating func checkTokens() {
         for (key, path, severity) in [
             ("receiver.status_token_file", self.file.receiver?.status.tokenFile, Problem.Severity.error),
+            ("merger.status_token_file", self.file.merger?.status.tokenFile, .error),
             ("agent.status_token_file", self.file.agent?.status.tokenFile, .error),
             ("agent.token_file", self.file.agent?.tokenFile, .warning),
             ("ingest.status_token_file", self.file.ingest?.status.tokenFile, .error),
@@ -118,13 +125,15 @@ struct ConfigurationCheck {
 
     /// The addresses to listen on.
     private var listening: [(key: String, address: NetworkAddress)] {
-        [
+        let places: [(String, NetworkAddress?)] = [
             ("receiver.listen", self.file.receiver?.listen),
             ("receiver.proxied.listen", self.file.receiver?.proxied.address),
             ("receiver.metrics", self.file.receiver?.status.metrics),
+            ("merger.metrics", self.file.merger?.status.metrics),
             ("agent.metrics", self.file.agent?.status.metrics), ("deliver.metrics", self.file.deliver?.status.metrics),
             ("ingest.listen", self.file.ingest?.listen), ("ingest.metrics", self.file.ingest?.status.metrics),
-        ].compactMap { key, address in address.map { (key, $0) } }
+        ]
+        return places.compactMap { key, address in address.map { (key, $0) } }
     }
 
     private mutating func checkAddresses() {
@@ -152,6 +161,7 @@ struct ConfigurationCheck {
 
     private mutating func probe() {
         if let receiver = self.file.receiver { self.probe("receiver.data", receiver.dataDirectory) }
+        if let merger = self.file.merger { self.probe("merger.data", merger.dataDirectory) }
         if let agent = self.file.agent { self.probe("agent.state", agent.stateDirectory) }
         if let ingest = self.file.ingest {
             self.probe("ingest.spool", ingest.spool)
@@ -166,10 +176,13 @@ struct ConfigurationCheck {
         }
         for (key, address) in self.listening {
             // A door locks nothing: one that runs is in the way of its own address.
-            let role =
-                key.hasPrefix("receiver")
-                ? self.file.receiver?.dataDirectory
-                : key.hasPrefix("ingest") ? nil : self.file.agent?.stateDirectory
+            let role: String? =
+                switch key.prefix(while: { $0 != "." }) {
+                case "receiver": self.file.receiver?.dataDirectory
+                case "merger": self.file.merger?.dataDirectory
+                case "ingest": nil
+                default: self.file.agent?.stateDirectory
+                }
             if let directory = role, Self.isInUse(directory) {
                 self.add(key, "is not tested: a running process uses \(directory)", severity: .warning)
                 continue

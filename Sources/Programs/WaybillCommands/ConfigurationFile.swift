@@ -5,6 +5,7 @@ import WaybillEvent
 import WaybillExport
 import WaybillIngest
 import WaybillHost
+import WaybillMerger
 import WaybillReceiver
 import WaybillSystem
 import WaybillTail
@@ -52,6 +53,9 @@ struct ConfigurationFile {
     }
 
     var receiver: ReceiverConfiguration?
+    var merger: MergerConfiguration?
+    /// What is written where, by a receiver or a merger.
+    var host: HostConfiguration? { self.receiver?.host ?? self.merger?.host }
     var agent: AgentConfiguration?
     var deliver: DeliverConfiguration?
     var store: StoreConfiguration?
@@ -129,7 +133,7 @@ struct ConfigurationFile {
         let root: YAMLNode
         do throws(Problem) {
             root = try Self.compose(
-                yaml, hint: "is empty; give it a section receiver:, agent: or deliver:",
+                yaml, hint: "is empty; give it a section receiver:, agent:, merger:, deliver: or ingest:",
                 substitute: EnvironmentText.expand)
         } catch {
             self.problems = [error]
@@ -139,6 +143,10 @@ struct ConfigurationFile {
         if var receiver = section.section("receiver") {
             self.receiver = Self.receiver(&receiver)
             section.take(&receiver)
+        }
+        if var merger = section.section("merger") {
+            self.merger = Self.merger(&merger)
+            section.take(&merger)
         }
         if var agent = section.section("agent") {
             self.agent = Self.agent(&agent)
@@ -158,6 +166,7 @@ struct ConfigurationFile {
         }
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts
+        self.merger?.writtenTexts = section.writtenTexts
         self.agent?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("agent.") }
         self.ingest?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("ingest.") }
         self.deliver?.writtenTexts = section.writtenTexts.filter { $0.key.hasPrefix("deliver.") }
@@ -180,6 +189,9 @@ struct ConfigurationFile {
     private static func receiver(_ section: inout ConfigurationSection) -> ReceiverConfiguration {
         var configuration = ReceiverConfiguration.defaults
         let hasTLS = section.has("tls")
+        if section.takeFormer("merge") {
+            section.complain("merge", "stands in a section of its own: merger: {checkpoint_hours: …, pieces_days: …}")
+        }
         section.read(ConfigurationTable.receiver, into: &configuration)
         if hasTLS {
             let isComplete = Self.checkCertificate(
@@ -198,6 +210,13 @@ struct ConfigurationFile {
         if configuration.tls?.revocations != nil, !requiresCertificates {
             section.complain("tls.crl", "needs client_ca: without it no agent is asked for its certificate")
         }
+        return configuration
+    }
+
+    private static func merger(_ section: inout ConfigurationSection) -> MergerConfiguration {
+        var configuration = MergerConfiguration.defaults
+        section.read(ConfigurationTable.merger, into: &configuration)
+        configuration.exports = Self.exports(&section)
         return configuration
     }
 

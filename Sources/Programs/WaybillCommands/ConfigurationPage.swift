@@ -6,9 +6,11 @@ enum ConfigurationPage {
         # Configuration
 
         `waybill receiver --config FILE` and `waybill agent --config FILE` read the same kind of file: YAML with a section
-        `receiver`, a section `agent`, or both; `waybill deliver --config FILE` reads a section `deliver`, and
-        `waybill store check --config FILE` a section `store`. An option of the command line takes precedence over the file. `waybill configuration` prints a sample with every key and its default;
-        `waybill configuration --page` prints this page.
+        `receiver`, a section `agent`, or both; `waybill merge --config FILE` reads the sections `merger` and `store`,
+        `waybill deliver --config FILE` a section `deliver`, `waybill ingest --config FILE` a section `ingest`, and
+        `waybill store check --config FILE` a section `store`. An option of the command line takes precedence over the
+        file. `waybill configuration` prints a sample with the keys of a receiver, an agent, deliveries and a door, and
+        their defaults; `waybill configuration --page` prints this page.
 
         - `waybill check FILE` reports every problem with its line and what to do: unknown keys, wrong values, files of
           TLS that cannot be used, addresses that are used twice. With `--probe` it also writes to the data and state
@@ -23,16 +25,16 @@ enum ConfigurationPage {
         - An agent reads the token that it shows from the file `token_file`, or from the environment variable
           `WAYBILL_TOKEN`. A receiver without `agents` compares it with its own `WAYBILL_TOKEN`; with `agents` it does not
           read the variable. A token has at least 16 bytes.
-        - SIGHUP makes a receiver or an agent reload the file. The column *applies* says whether a changed key applies at
+        - SIGHUP makes a receiver, a merger or an agent reload the file. The column *applies* says whether a changed key applies at
           once (`reload`) or has to wait (`restart`). The log names every changed key with its old and new value. If the
           file has a problem, or a new certificate, token or spool cannot be used, or an export cannot continue with its
           new options, nothing changes.
         - An agent connects again after a reload that changed something, also when only the content of a file for TLS or of
           a token file has changed. Files of a source that is no longer listed are not read any more; their offsets stay
           in the registry, and they continue there once a source matches them again.
-        - At a reload of a receiver the options of an export apply from its next batch; retention and cut-offs apply within a minute; a
-          renewed certificate, also under the same path, applies to new connections. TLS itself is turned on and off by a
-          restart, and so are exports added and removed.
+        - At a reload of a receiver or a merger the options of an export apply from its next batch; retention and cut-offs
+          apply within a minute; a receiver's renewed certificate, also under the same path, applies to new connections.
+          TLS itself is turned on and off by a restart, and so are exports added and removed.
 
         """
 
@@ -41,11 +43,13 @@ enum ConfigurationPage {
         text += Self.section("`receiver`", ConfigurationTable.receiver.map(\.facts))
         text += Self.section("Each entry of `receiver.agents`", ConfigurationTable.agentEntry.map(\.facts))
         text += Self.agents
-        text += Self.section("Each entry of `receiver.exports`", ConfigurationTable.export.map(\.facts))
+        text += Self.section(
+            "Each entry of `receiver.exports` and `merger.exports`", ConfigurationTable.export.map(\.facts))
         for provider in Destination.allCases {
             let options = ConfigurationTable.options(of: provider).map(\.facts)
             if !options.isEmpty { text += Self.section("Options of `\(provider.rawValue)`", options) }
         }
+        text += Self.section("`merger`", ConfigurationTable.merger.map(\.facts))
         text += Self.section("`agent`", ConfigurationTable.agent.map(\.facts))
         text += Self.section("Each entry of `agent.sources`", ConfigurationTable.source.map(\.facts))
         text += Self.section("`deliver`", ConfigurationTable.deliver.map(\.facts))

@@ -130,6 +130,11 @@ struct ConfigurationSection {
         return self.value(key, .text) ?? ""
     }
 
+    /// Takes a key that is in another place now.
+    ///
+    /// - Returns: whether it is here.
+    mutating func takeFormer(_ key: String) -> Bool { self.values.removeValue(forKey: key) != nil }
+
     func has(_ key: String) -> Bool {
         self.values[key] != nil
     }

@@ -1,21 +1,81 @@
+import WaybillMerger
+import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
+import WaybillYAML
 
 extension ConfigurationTable {
-    /// What a merger reads of the section `receiver`: it has no connections, and no pieces of its own.
-    static var merger: [ConfigurationKey<ReceiverConfiguration>] {
-        let unread = [
-            "listen", "connections", "projections", "stop_seconds", "insecure", "audit", "agents", "agents_file",
-            "limits.silent_connections", "limits.streams",
-        ]
-        let sections = ["tls", "memory", "piece"]
-        return Self.receiver.filter { !unread.contains($0.facts.key) && !sections.contains($0.facts.section) }
+    static var merger: [ConfigurationKey<MergerConfiguration>] {
+        Self.data(of: "merger", port: UsualPort.merger) + Self.bucket + Self.keeping() + Self.partitions()
+            + [Self.principalDays, Self.exports(option: nil, default: "none")]
     }
 
-    /// What a reload of a merger changes: keys of the bucket need a restart.
+    /// What a merger keeps in the bucket.
+    @KeyList<MergerConfiguration> private static var bucket: [ConfigurationKey<MergerConfiguration>] {
+        ConfigurationKey(
+            "checkpoint_hours", .duration(0...8760, unit: .seconds(3600)), \.checkpointAge, unit: "hours",
+            "A checkpoint goes into the bucket when the last one is so old; 0: wherever days may be sealed.")
+        ConfigurationKey(
+            "pieces_days", .duration(0...36_500, unit: .seconds(86_400)), \.pieceRetention, unit: "days",
+            "Pieces and rounds that two checkpoints cover are deleted when they are so old.")
+    }
+
+    private static var principalDays: ConfigurationKey<MergerConfiguration> {
+        ConfigurationKey(
+            "principal_days", in: "limits", .dayCounts, optional: \.principalDays, default: "`limits.days`",
+            example: "{web: 4000}",
+            "As `limits.days`, for single principals: the `quotas.days` of the receivers' `agents`.")
+    }
+
+    /// What a reload of a merger changes, key by key.
+    static func changes(
+        from started: MergerConfiguration, _ taken: MergerConfiguration, to new: MergerConfiguration
+    ) -> [ConfigurationChange] {
+        let changes = Self.merger.compactMap { key in
+            let needsRestart = key.facts.applies == .restart
+            let base = needsRestart ? started : taken
+            return Self.change(
+                key, "merger.\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base.writtenTexts,
+                new.writtenTexts)
+        }
+        return changes + Self.exportChanges(from: started.host, taken.host, to: new.host, in: "merger")
+    }
+
+    /// What a reload of a merger finds changed in the section `store`, all of which needs a restart.
     static func changes(from started: StoreConfiguration, to new: StoreConfiguration) -> [ConfigurationChange] {
         Self.store.compactMap {
             Self.change($0, "store.\($0.facts.key)", started, new, needsRestart: true, texts: [:], [:])
+        }
+    }
+}
+
+extension MergerConfiguration: HostRoot {
+    static var defaults: MergerConfiguration { MergerConfiguration(dataDirectory: "") }
+
+    fileprivate var principalDays: [String: Int]? {
+        get {
+            let counts = self.partitionQuotas.dayCountMaxOfPrincipals
+            return counts.isEmpty ? nil : counts
+        }
+        set { self.partitionQuotas.dayCountMaxOfPrincipals = newValue ?? [:] }
+    }
+}
+
+extension ValueType<[String: Int]> {
+    fileprivate static var dayCounts: ValueType {
+        .scalar("section of principals and days", rule: "a section of principals' names, each with 1 to 1000000 days") {
+            counts in
+            "{" + counts.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }.joined(separator: ", ") + "}"
+        } read: { node in
+            guard let mapping = node.mapping, !mapping.isEmpty else { return nil }
+            var counts: [String: Int] = [:]
+            for (key, value) in mapping {
+                guard let name = key.string, Principal.isName(name), let count = value.int,
+                    (1...1_000_000).contains(count)
+                else { return nil }
+                counts[name] = count
+            }
+            return counts
         }
     }
 }

@@ -1,66 +1,98 @@
-import WaybillJournal
 import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 import WaybillYAML
 
+/// What the keys of a section are read into that says what is written where.
+protocol HostRoot: ConfigurationRoot {
+    var host: HostConfiguration { get set }
+}
+
 extension ConfigurationTable {
-    /// When days end, and how long what is in the data directory is kept.
-    @KeyList<ReceiverConfiguration> static var keeping: [ConfigurationKey<ReceiverConfiguration>] {
-        ConfigurationKey("zone", in: "archive", .zone, \.archiveZone, "The time zone of the archive's days.")
+    /// The data directory, whose it is, and where it is asked for.
+    ///
+    /// - Parameters:
+    ///   - part: the program's word in the names of sockets.
+    ///   - port: its usual port.
+    @KeyList<Root> static func data<Root: HostRoot>(of part: String, port: Int) -> [ConfigurationKey<Root>] {
         ConfigurationKey(
-            "cut_off", in: "archive", .timeOfDay, \.archiveCutOffSecond, applies: .reload,
+            "data", .text, \.host.dataDirectory, option: "--data", required: "the data directory",
+            example: "/var/lib/waybill", "The data directory; created if it is missing.")
+        ConfigurationKey(
+            "name", .text, \.host.name, default: "the host's name", example: "collector-1",
+            "Its name, for people and in the fleet; give each receiver and merger another one.")
+        Self.status(\Root.host.status, of: part, port: port)
+        ConfigurationKey(
+            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.host.reserveByteCount, unit: "MiB",
+            """
+            Disk space for the journal: while less is free, the archive waits; while less than twice as much is free, the \
+            exports wait. At most a twentieth of the disk is reserved.
+            """)
+    }
+
+    /// When days end, and how long what is in the data directory is kept.
+    @KeyList<Root> static func keeping<Root: HostRoot>() -> [ConfigurationKey<Root>] {
+        ConfigurationKey("zone", in: "archive", .zone, \.host.archiveZone, "The time zone of the archive's days.")
+        ConfigurationKey(
+            "cut_off", in: "archive", .timeOfDay, \.host.archiveCutOffSecond, applies: .reload,
             "When a day of the archive is sealed: this time of the next day.")
         ConfigurationKey(
-            "days", in: "retention", .integer(1...36_500), optional: \.retention.dayCountMax, unit: "days",
+            "days", in: "retention", .integer(1...36_500), optional: \.host.retention.dayCountMax, unit: "days",
             applies: .reload, default: "keep all", example: "400",
             "Delete sealed days of archive and exports that are older.")
         ConfigurationKey(
-            "gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30), optional: \.retention.byteCountMax,
+            "gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30), optional: \.host.retention.byteCountMax,
             unit: "GiB", applies: .reload, default: "keep all",
             example: "500",
             "Delete the oldest sealed days when the archive's sealed days take more.")
         ConfigurationKey(
             "free_gib", in: "retention", .integer(1...1_000_000, factor: 1 << 30),
-            optional: \.retention.freeByteCountMin, unit: "GiB", applies: .reload, default: "keep all",
+            optional: \.host.retention.freeByteCountMin, unit: "GiB", applies: .reload, default: "keep all",
             example: "20",
             "Delete the oldest sealed days while less space than this is free on the disk.")
         ConfigurationKey(
-            "only", in: "retention", .choice, optional: \.retention.condition, applies: .reload,
+            "only", in: "retention", .choice, optional: \.host.retention.condition, applies: .reload,
             example: "delivered",
             "Keep a day, whatever its age and size, until `waybill deliver` has sent all of it.")
         ConfigurationKey(
-            "apps", in: "retention", .appLimits, optional: \.retention.appLimits, applies: .reload,
+            "apps", in: "retention", .appLimits, optional: \.host.retention.appLimits, applies: .reload,
             example: "{com.example.noisy: {days: 7}}",
             "Limits for apps, by bundle: `days` in place of the general one, and `gib` for the app's sealed days.")
         ConfigurationKey(
-            "unsealed_days", in: "retention", .integer(1...36_500), optional: \.retention.unsealedDayCountMax,
+            "unsealed_days", in: "retention", .integer(1...36_500), optional: \.host.retention.unsealedDayCountMax,
             unit: "days", applies: .reload, default: "keep all", example: "30",
             "Delete a day that is still not sealed so long after it was due; its lines are lost.")
         ConfigurationKey(
-            "quarantine", in: "retention", .limit, optional: \.retention.quarantineLimit, applies: .reload,
+            "quarantine", in: "retention", .limit, optional: \.host.retention.quarantineLimit, applies: .reload,
             default: "keep all",
             example: "{days: 30, gib: 5}", "Delete the oldest days of the quarantine.")
         ConfigurationKey(
-            "dead", in: "retention", .limit, optional: \.retention.deadLimit, applies: .reload, default: "keep all",
-            example: "{days: 30, gib: 5}",
+            "dead", in: "retention", .limit, optional: \.host.retention.deadLimit, applies: .reload,
+            default: "keep all", example: "{days: 30, gib: 5}",
             "Delete the oldest dead letters of sealed days; the size is of each export.")
         ConfigurationKey(
-            "set_aside", in: "retention", .limit, optional: \.retention.setAsideLimit, applies: .reload,
+            "set_aside", in: "retention", .limit, optional: \.host.retention.setAsideLimit, applies: .reload,
             default: "keep all",
             example: "{days: 90, gib: 5}", "Delete the oldest files that starts have set aside.")
+    }
+
+    /// What one account may create in the archive.
+    @KeyList<Root> static func partitions<Root: HostRoot>() -> [ConfigurationKey<Root>] {
         ConfigurationKey(
-            "retention_hours", in: "journal", .duration(0...8760, unit: .seconds(3600)), \.journalRetention,
-            unit: "hours", applies: .reload,
-            "How long the journal is kept after archive and exports have read it.")
+            "apps", in: "limits", .integer(1...1000), \.host.partitionQuotas.appCountMax,
+            "New apps of one agent on a day that get a folder of their own; further ones share `_overflow`.")
         ConfigurationKey(
-            "gib", in: "journal", .integer(1...1_000_000, factor: 1 << 30), optional: \.unreadJournal.byteCountMax,
-            unit: "GiB", applies: .reload, default: "keep all", example: "100",
-            "Delete the oldest segments that the archive has read when the journal takes more, read by exports or not.")
+            "days", in: "limits", .integer(1...1_000_000), \.host.partitionQuotas.dayCountMax,
+            """
+            Days of apps, but for the last ones, that one principal may write to on a day; lines of others count on the day of \
+            receipt.
+            """)
+    }
+
+    static func exports<Root: HostRoot>(option: String?, default fallback: String) -> ConfigurationKey<Root> {
         ConfigurationKey(
-            "hours", in: "journal", .duration(1...87_600, unit: .seconds(3600)), optional: \.unreadJournal.ageMax,
-            unit: "hours", applies: .reload, default: "keep all", example: "720",
-            "Delete segments that the archive has read and that are older, read by exports or not.")
+            "exports", type: "list of sections", option: option, default: fallback, standing: "[]",
+            "The exports to write; see below.")
     }
 }
 

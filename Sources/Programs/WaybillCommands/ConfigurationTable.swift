@@ -1,6 +1,7 @@
 import WaybillAgent
 import WaybillEvent
 import WaybillExport
+import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillReceiver
@@ -12,20 +13,15 @@ import WaybillYAML
 /// Every key of the configuration file.
 enum ConfigurationTable {
     static var receiver: [ConfigurationKey<ReceiverConfiguration>] {
-        Self.service + Self.proxied + Self.keeping + Self.storage
+        Self.data(of: "receiver", port: UsualPort.receiver) + Self.service + Self.proxied + Self.storage
+            + Self.keeping() + Self.journal + Self.limits + Self.partitions()
+            + [Self.exports(option: "--exports", default: "none; without a file \(ReceiverCommand.usualExports)")]
     }
 
     /// Whom the receiver serves, and where.
     @KeyList<ReceiverConfiguration> private static var service: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
-            "data", .text, \.dataDirectory, option: "--data", required: "the data directory",
-            example: "/var/lib/waybill", "The data directory; created if it is missing.")
-        ConfigurationKey(
             "listen", .address, \.listen, option: "--listen", "The address that agents connect to.")
-        ConfigurationKey(
-            "name", .text, \.name, default: "the host's name", example: "collector-1",
-            "The name that agents see; give each receiver another one.")
-        Self.status(\.status, of: "receiver", port: UsualPort.receiver)
         ConfigurationKey(
             "connections", .integer(1...1_000_000), \.connectionCountMax,
             "Connections that may be open at once; a quarter of them may be silent.")
@@ -36,12 +32,6 @@ enum ConfigurationTable {
             "stop_seconds", .duration(0...3600, unit: .seconds(1)), \.stopPatience, unit: "seconds",
             option: "--stop-seconds",
             "How long a stop waits for archive and exports; the next start reads the rest from the journal.")
-        ConfigurationKey(
-            "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.reserveByteCount, unit: "MiB",
-            """
-            Disk space for the journal: while less is free, the archive waits; while less than twice as much is free, the \
-            exports wait. At most a twentieth of the disk is reserved.
-            """)
         ConfigurationKey(
             "insecure", .flag, \.isInsecure, option: "--insecure",
             "Allow tokens without TLS on an address that is not a loopback one.")
@@ -113,31 +103,32 @@ enum ConfigurationTable {
         ConfigurationKey(
             "seconds", in: "piece", .duration(1...3600, unit: .seconds(1)), \.pieceInterval, unit: "seconds",
             "Or when its first byte has waited so long.")
+    }
+
+    /// How long the journal is kept, which a merger's log of rounds decides instead.
+    @KeyList<ReceiverConfiguration> private static var journal: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
-            "checkpoint_hours", in: "merge", .duration(0...8760, unit: .seconds(3600)), \.fleetCheckpointInterval,
-            unit: "hours",
-            "Of a merger: a checkpoint goes into the bucket when the last one is so old; 0: wherever days may be sealed."
-        )
+            "retention_hours", in: "journal", .duration(0...8760, unit: .seconds(3600)), \.host.journalRetention,
+            unit: "hours", applies: .reload,
+            "How long the journal is kept after archive and exports have read it.")
         ConfigurationKey(
-            "pieces_days", in: "merge", .duration(0...36_500, unit: .seconds(86_400)), \.pieceRetention, unit: "days",
-            "Of a merger: pieces and rounds that two checkpoints cover are deleted when they are so old.")
+            "gib", in: "journal", .integer(1...1_000_000, factor: 1 << 30), optional: \.host.unreadJournal.byteCountMax,
+            unit: "GiB", applies: .reload, default: "keep all", example: "100",
+            "Delete the oldest segments that the archive has read when the journal takes more, read by exports or not.")
+        ConfigurationKey(
+            "hours", in: "journal", .duration(1...87_600, unit: .seconds(3600)), optional: \.host.unreadJournal.ageMax,
+            unit: "hours", applies: .reload, default: "keep all", example: "720",
+            "Delete segments that the archive has read and that are older, read by exports or not.")
+    }
+
+    /// What one address and one agent may take.
+    @KeyList<ReceiverConfiguration> private static var limits: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
             "silent_connections", in: "limits", .integer(1...1_000_000), \.quotas.silentConnectionCountMax,
             "Connections of one address that have not said `HELLO`; for one more, the oldest of them ends.")
         ConfigurationKey(
             "streams", in: "limits", .integer(1...10_000_000), \.quotas.streamCountMax,
             "Streams that one agent may have open, and may begin on a day without sealing them.")
-        ConfigurationKey(
-            "apps", in: "limits", .integer(1...1000), \.partitionQuotas.appCountMax,
-            "New apps of one agent on a day that get a folder of their own; further ones share `_overflow`.")
-        ConfigurationKey(
-            "days", in: "limits", .integer(1...1_000_000), \.partitionQuotas.dayCountMax,
-            "Days of apps, but for the last ones, that one principal may write to on a day; lines of others count on the day "
-                + "of receipt.")
-        ConfigurationKey(
-            "exports", type: "list of sections", option: "--exports",
-            default: "none; without a file \(ReceiverCommand.usualExports)", standing: "[]",
-            "The exports to write; see below.")
     }
 
     /// Each entry of `exports`.
@@ -293,9 +284,11 @@ enum ConfigurationTable {
     /// Made once: the help of every option, which each start of a program builds, asks for one.
     private static let factsByPath: [String: KeyFacts] = {
         let lists = [
-            ("receiver.exports.", Self.export.map(\.facts)), ("receiver.agents.", Self.agentEntry.map(\.facts)),
+            ("receiver.exports.", Self.export.map(\.facts)), ("merger.exports.", Self.export.map(\.facts)),
+            ("receiver.agents.", Self.agentEntry.map(\.facts)),
             ("agent.sources.", Self.source.map(\.facts)),
-            ("receiver.", Self.receiver.map(\.facts)), ("agent.", Self.agent.map(\.facts)),
+            ("receiver.", Self.receiver.map(\.facts)), ("merger.", Self.merger.map(\.facts)),
+            ("agent.", Self.agent.map(\.facts)),
             ("deliver.deliveries.", Self.delivery.map(\.facts)), ("deliver.", Self.deliver.map(\.facts)),
             ("store.", Self.store.map(\.facts)),
             ("ingest.keys.", Self.ingestKey.map(\.facts)), ("ingest.", Self.ingest.map(\.facts)),
@@ -335,7 +328,7 @@ struct SourceEntry: ConfigurationRoot {
     static var defaults: SourceEntry { SourceEntry() }
 }
 
-extension ReceiverConfiguration: ConfigurationRoot {
+extension ReceiverConfiguration: HostRoot {
     static var defaults: ReceiverConfiguration { ReceiverConfiguration(dataDirectory: "") }
 
     /// TLS, for a section that may lack files until it is read.

@@ -3,6 +3,7 @@ import WaybillConsole
 import WaybillDelivery
 import WaybillFleet
 import WaybillHost
+import WaybillMerger
 import WaybillReceiver
 import WaybillStore
 import WaybillSystem
@@ -37,12 +38,12 @@ struct DeliverFile {
             throw Failure(problems: ["\(path): deliver.status_token_file: \(error)"])
         }
         self.store = file.store
-        self.merger = file.receiver?.name ?? ""
+        self.merger = file.merger?.name ?? file.receiver?.name ?? ""
         guard self.store == nil || ChainName.isReceiver(self.merger) else {
             throw Failure(
                 problems: [
                     "\(path) has a section store:, so that the mergers of a fleet share the deliveries; it needs the name of "
-                        + "this one: receiver: {name: NAME}, 1 to 64 letters, digits, '.', '_' and '-'"
+                        + "this one: merger: {data: DIR, name: NAME}, 1 to 64 letters, digits, '.', '_' and '-'"
                 ])
         }
     }

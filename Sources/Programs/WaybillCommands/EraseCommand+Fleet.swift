@@ -3,7 +3,7 @@ import WaybillConsole
 import WaybillExport
 import WaybillFleet
 import WaybillJSON
-import WaybillReceiver
+import WaybillMerger
 import WaybillStore
 import WaybillSystem
 
@@ -29,7 +29,7 @@ extension EraseCommand {
                 newKey: try SystemRandom.secretBytes(count: 32), in: bucket.open.store
             ) { Self.isSame($0, kind, id) }
             self.printAnswer(request, isRepeated: isRepeated)
-            let retention = try self.bucket.config.flatMap { try ConfigurationFile.load($0).receiver?.pieceRetention }
+            let retention = try self.bucket.config.flatMap { try ConfigurationFile.load($0).merger?.pieceRetention }
             for sentence in Self.sentences(request, isRepeated: isRepeated, retention) { Console.printError(sentence) }
         } catch let error as StoreError {
             throw NetworkClient.ending(error)
@@ -71,7 +71,7 @@ extension EraseCommand {
         let days = retention.map { "at least \($0.nanoseconds / 86_400_000_000_000) days, " } ?? ""
         sentences.append(
             "the bucket's pieces of journals and checkpoints hold the person's lines until they are deleted (\(days)"
-                + "merge.pieces_days); no one reads the lines from them")
+                + "merger.pieces_days); no one reads the lines from them")
         sentences.append(
             "journals, spools and quarantines on receivers' and agents' hosts are not reached, nor is what providers "
                 + "received; what agents still send of the person is dropped")

@@ -3,6 +3,7 @@ import WaybillConsole
 import WaybillFleet
 import WaybillLive
 import WaybillHost
+import WaybillMerger
 import WaybillReceiver
 import WaybillStore
 import WaybillSystem
@@ -101,8 +102,9 @@ struct FleetCommand: ParsableCommand {
         if !places.isEmpty {
             report.answers = StatusQuery.answers(of: places, token: try OptionReader.statusToken(self.tokenFile))
         }
-        guard let config = self.bucket.config, let data = try ConfigurationFile.load(config).receiver?.dataDirectory
-        else { return }
+        guard let config = self.bucket.config else { return }
+        let file = try ConfigurationFile.load(config)
+        guard let data = file.merger?.dataDirectory ?? file.receiver?.dataDirectory else { return }
         do throws(FileSystemError) {
             report.local = try FleetSurvey.localState(in: data, files: files)
         } catch {

@@ -77,7 +77,7 @@ struct InspectCommand: ParsableCommand {
             Console.printError("\(path) is not a receiver's data directory: it has no journal")
             throw ExitCode.noInput
         }
-        let exports = try self.config.map { try ConfigurationFile.load($0).receiver?.exports ?? [] } ?? []
+        let exports = try self.config.map { try ConfigurationFile.load($0).host?.exports ?? [] } ?? []
         var verifier = DataVerifier(
             data: DataDirectory(root: path, files: files), exports: exports,
             problemCountMax: self.all ? .max : self.problems)

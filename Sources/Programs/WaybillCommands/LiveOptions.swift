@@ -46,10 +46,11 @@ struct LiveOptions: ParsableArguments {
     }
 
     func resolve() throws -> Resolved {
-        let file = try self.config.map { try ConfigurationFile.load($0).receiver ?? .defaults }
+        let file = try self.config.map { try ConfigurationFile.load($0).host ?? HostConfiguration(dataDirectory: "") }
         let root = self.data ?? file?.dataDirectory ?? ""
         guard !root.isEmpty else {
-            throw ValidationError("name the data directory with --data DIR, or the receiver's --config FILE")
+            throw ValidationError(
+                "name the data directory with --data DIR, or the --config FILE of a receiver or merger")
         }
         let files = POSIXFileSystem(.data, dataDirectory: root)
         let data = DataDirectory(root: root, files: files)
@@ -102,7 +103,7 @@ struct LiveOptions: ParsableArguments {
         return Resolved(data: data, receiver: nil, exports: receiver.exports, mask: try self.maskOption())
     }
 
-    private func receiverAddress(_ file: ReceiverConfiguration?) throws -> NetworkAddress? {
+    private func receiverAddress(_ file: HostConfiguration?) throws -> NetworkAddress? {
         guard let receiver else { return file?.status.metrics }
         guard let address = StatusClient.address(in: receiver) else {
             throw ValidationError("--receiver must be http://HOST:PORT, the address of the receiver's --metrics")
@@ -111,7 +112,7 @@ struct LiveOptions: ParsableArguments {
     }
 
     private func exportOptions(
-        _ file: ReceiverConfiguration?, _ data: DataDirectory<POSIXFileSystem>
+        _ file: HostConfiguration?, _ data: DataDirectory<POSIXFileSystem>
     ) throws -> [ExportOptions] {
         if let exports { return try OptionReader.providers(exports).map { ExportOptions(provider: $0) } }
         if let file { return file.exports }

@@ -7,12 +7,13 @@ import WaybillExport
 import WaybillFleet
 import WaybillJSON
 import WaybillHost
+import WaybillMerger
 import WaybillProtocol
 import WaybillReceiver
 import WaybillStore
 import WaybillSystem
 
-/// `waybill merge`: a receiver whose input is the bucket.
+/// `waybill merge`: archive and exports whose input is the bucket.
 struct MergeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "merge",
@@ -22,23 +23,23 @@ struct MergeCommand: AsyncParsableCommand {
               waybill merge --config /etc/waybill/merge.yaml
               waybill merge --config merge.yaml --once        what the bucket has now; prints counts
 
-            The file has a section store:, and a section receiver: that says what is written where: data, exports, archive,
-            retention. Several mergers of a fleet have one configuration, except for data, and the same files: any of
-            them may be stopped or lost.
+            The file has a section store:, and a section merger: that says what is written where: data, exports, archive,
+            retention. Several mergers of a fleet have one configuration, except for data and name, and the same files:
+            any of them may be stopped or lost.
 
             SIGHUP reloads the configuration file; the log names each changed key, and those that need a restart.
             """)
 
-    @Option(help: "A configuration file (YAML) with the sections store: and receiver:.")
+    @Option(help: "A configuration file (YAML) with the sections store: and merger:.")
     var config: String
 
-    @Option(help: .key("receiver.data"))
+    @Option(help: .key("merger.data"))
     var data: String?
 
-    @Option(help: .key("receiver.metrics"), transform: OptionReader.address)
+    @Option(help: .key("merger.metrics"), transform: OptionReader.address)
     var metrics: NetworkAddress?
 
-    @Option(help: .key("receiver.status_socket"))
+    @Option(help: .key("merger.status_socket"))
     var statusSocket: String?
 
     @Flag(help: "End when everything that the bucket has is merged; print one line of JSON.")
@@ -48,12 +49,12 @@ struct MergeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try NetworkClient.own.require()
-        let (section, receiver) = try self.sections(of: try ConfigurationFile.load(self.config))
+        let (section, merger) = try self.sections(of: try ConfigurationFile.load(self.config))
         let bucket = try AttachedBucket(try section.location())
         defer { bucket.open.close() }
         try Self.refuseUnsafe(bucket.open.store)
         guard let fleet = Incarnation(bucket.fleet.utf8) else { throw ExitCode.badInput }
-        var setup = MergeService.Setup(receiver: receiver, store: bucket.open.store, fleet: fleet)
+        var setup = MergeService.Setup(merger, store: bucket.open.store, fleet: fleet)
         setup.isOnce = self.once
         setup.sealInterval = bucket.sealInterval
         let logger = Console.logger("merger", level: self.log.logLevel)
@@ -73,7 +74,7 @@ struct MergeCommand: AsyncParsableCommand {
         } catch let failure as MergeFailure {
             Console.end(.mergeFailed, "\(failure)")
             throw ExitCode.badConfiguration
-        } catch let failure as Receiver.Failure {
+        } catch let failure as ProjectionHost.Failure {
             Console.end(failure.notice, "\(failure)")
             throw failure.exitCode
         }
@@ -90,19 +91,20 @@ struct MergeCommand: AsyncParsableCommand {
     }
 
     /// The two sections of a file, with the options that take precedence.
-    private func sections(of file: ConfigurationFile) throws -> (StoreConfiguration, ReceiverConfiguration) {
-        guard let section = file.store, var receiver = file.receiver else {
-            Console.end(.configurationWrong, "\(self.config) needs the sections store: and receiver:")
+    private func sections(of file: ConfigurationFile) throws -> (StoreConfiguration, MergerConfiguration) {
+        guard let section = file.store, var merger = file.merger else {
+            let hint = file.receiver == nil ? "" : "; what receiver: said of a merger belongs into merger:"
+            Console.end(.configurationWrong, "\(self.config) needs the sections store: and merger:\(hint)")
             throw ExitCode.badConfiguration
         }
-        if let data { receiver.dataDirectory = data }
-        if let metrics { receiver.status.metrics = metrics }
-        if let statusSocket { receiver.status.socket = statusSocket }
-        receiver.status.token = try OptionReader.statusToken(receiver.status.tokenFile)
-        receiver.software = OptionReader.software
-        receiver.programDate = ClockCommand.programDate
-        receiver.programVersion = packageVersion
-        return (section, receiver)
+        if let data { merger.dataDirectory = data }
+        if let metrics { merger.status.metrics = metrics }
+        if let statusSocket { merger.status.socket = statusSocket }
+        merger.status.token = try OptionReader.statusToken(merger.status.tokenFile)
+        merger.software = OptionReader.software
+        merger.programDate = ClockCommand.programDate
+        merger.programVersion = packageVersion
+        return (section, merger)
     }
 
     /// Reads the configuration file again, compares it key by key, and passes it to the merger.

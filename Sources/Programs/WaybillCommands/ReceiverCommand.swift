@@ -187,9 +187,29 @@ struct ReceiverCommand: AsyncParsableCommand {
 extension Receiver.Failure {
     var exitCode: ExitCode {
         switch self {
+        case .host(let failure): failure.exitCode
+        case .tls, .turn: .badConfiguration
+        case .listen, .lost: .files
+        }
+    }
+
+    var notice: Notice {
+        switch self {
+        case .host(let failure): failure.notice
+        case .turn: .configurationWrong
+        case .tls: .tlsUnusable
+        case .listen: .addressUnusable
+        case .lost: .journalLost
+        }
+    }
+}
+
+extension ProjectionHost.Failure {
+    var exitCode: ExitCode {
+        switch self {
         case .data(.locked): .inUse
-        case .exports, .tls, .turn: .badConfiguration
-        case .data(.unusable), .disk, .listen, .lost, .metrics: .files
+        case .exports: .badConfiguration
+        case .data(.unusable), .disk, .metrics: .files
         }
     }
 
@@ -197,11 +217,8 @@ extension Receiver.Failure {
         switch self {
         case .data(.locked): .inUse
         case .exports: .exportsConflict
-        case .turn: .configurationWrong
-        case .tls: .tlsUnusable
         case .data(.unusable), .disk: .filesUnusable
-        case .listen, .metrics: .addressUnusable
-        case .lost: .journalLost
+        case .metrics: .addressUnusable
         }
     }
 }

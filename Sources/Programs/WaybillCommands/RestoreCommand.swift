@@ -54,7 +54,7 @@ struct RestoreCommand: ParsableCommand {
             receiver: setup.receiver, fleet: attached.fleet, dataDirectory: setup.data)
         options.chains = setup.chains
         options.processID = ProcessID.current
-        let pace = ProgressPace()
+        let pace = ProgressInterval()
         var restorer = Restorer(options, store: attached.open.store, files: files) { position, end in
             pace.show(position.rawValue, of: end.rawValue)
         }
@@ -189,7 +189,7 @@ struct RestoreCommand: ParsableCommand {
 }
 
 /// A line for a person once in ten seconds.
-private final class ProgressPace: Sendable {
+private final class ProgressInterval: Sendable {
     private let last: Lock<MonotonicTime>
     private static var pause: Duration { .seconds(10) }
 

@@ -34,7 +34,7 @@ struct SealCommand: ParsableCommand {
     var all = false
 
     func run() throws {
-        let configuration = try self.config.map { try ConfigurationFile.load($0).receiver }
+        let configuration = try self.config.map { try ConfigurationFile.load($0).host }
         guard let data = self.data ?? configuration??.dataDirectory else {
             throw ValidationError("name the data directory with --data DIR, or in the configuration file")
         }

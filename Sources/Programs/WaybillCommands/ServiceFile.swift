@@ -13,7 +13,7 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
     private static let switches = ["tls"]
     /// Where the package's agent ships to, and where it finds the spools of apps.
     private static let values = ["to": "[127.0.0.1:4390]", "spool": "/var/spool/waybill/*"]
-    /// What differs in a merger's section `receiver`.
+    /// What a merger's keys have in place of a receiver's.
     private static let mergerValues = [
         "data": "/var/lib/waybill-merge", "name": "merger-1", "metrics": "127.0.0.1:\(UsualPort.merger)",
         "status_socket": "/run/waybill/merge.sock",
@@ -80,12 +80,11 @@ enum ServiceFile: String, CaseIterable, ExpressibleByArgument {
         return ["", "  # The exports to write.", "  #exports: []"] + Self.example("exports", [provider])
     }
 
-    /// A merger has the bucket, and what a receiver writes.
+    /// A merger has the bucket, and says what is written where.
     private static var merger: [String] {
         ["store:"] + Self.keys(ConfigurationTable.store.map(\.facts), lists: [])
             + [
-                "", "# What is written where, in the same words on all mergers of a fleet but for data and name.",
-                "receiver:",
+                "", "# What is written where: the same on all mergers of a fleet but for data and name.", "merger:",
             ]
             + Self.keys(ConfigurationTable.merger.map(\.facts), lists: ["exports"], Self.mergerValues) + Self.exports
     }

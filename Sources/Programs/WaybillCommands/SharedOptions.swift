@@ -35,7 +35,7 @@ enum OptionReader {
     /// The export with this name in a configuration file; without a file, a built-in provider with its defaults.
     static func export(_ name: String, config: String?) throws -> ExportOptions {
         guard let config else { return ExportOptions(provider: try self.provider(name)) }
-        let exports = try ConfigurationFile.load(config).receiver?.exports ?? []
+        let exports = try ConfigurationFile.load(config).host?.exports ?? []
         guard let options = exports.first(where: { $0.provider.rawValue == name }) else {
             let names = exports.map(\.provider.rawValue).joined(separator: ", ")
             throw ValidationError("\(config) has no export \"\(name)\"; it has: \(names.isEmpty ? "none" : names)")

@@ -10,7 +10,7 @@ final class LogSink: Sendable {
     let format: LogFormat
     private let clock: any SystemClock
     private let output: @Sendable (String) -> Void
-    private let pace = Lock(NoticePace<LogLine>())
+    private let pace = Lock(NoticeLimiter<LogLine>())
 
     init(_ format: LogFormat, clock: any SystemClock, output: @escaping @Sendable (String) -> Void) {
         self.format = format

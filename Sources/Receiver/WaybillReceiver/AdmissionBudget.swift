@@ -31,9 +31,9 @@ package final class AdmissionBudget: Sendable {
 
     private struct State {
         var short: FairQueue<Resume>
-        var wire: ArrivalRoom<Resume>
+        var wire: ArrivalMemory<Resume>
         var raw: FairQueue<Resume>
-        var pace: ArchivePace<Resume>
+        var pace: ArchiveBacklog<Resume>
         /// How often something had to wait.
         var waitCounts: [Room: Int] = [:]
     }
@@ -52,9 +52,9 @@ package final class AdmissionBudget: Sendable {
         self.state = Lock(
             State(
                 short: FairQueue(capacity: byteCount / 8),
-                wire: ArrivalRoom(
+                wire: ArrivalMemory(
                     capacity: byteCount / 8 * 3, payloadByteCountMax: limits.wireByteCountMax),
-                raw: FairQueue(capacity: byteCount / 2), pace: ArchivePace(journalEnd: journalEnd)))
+                raw: FairQueue(capacity: byteCount / 2), pace: ArchiveBacklog(journalEnd: journalEnd)))
     }
 
     /// A number for a long payload that is about to arrive.

@@ -26,14 +26,14 @@ package final class ClockTrust: Sendable {
 
     private let programDate: WallTime
     private let acceptance: ClockAcceptance
-    private let telemetry: ReceiverTelemetry
+    private let telemetry: HostTelemetry
     private let state: Lock<State>
 
     /// - Parameters:
     ///   - lastMark: the last time in the journal.
     ///   - programDate: the date of the program; the clock cannot be right before it.
     package init(
-        lastMark: WallTime, programDate: WallTime, acceptance: ClockAcceptance, telemetry: ReceiverTelemetry
+        lastMark: WallTime, programDate: WallTime, acceptance: ClockAcceptance, telemetry: HostTelemetry
     ) {
         let accepted = acceptance.read()
         self.programDate = programDate
@@ -81,7 +81,7 @@ package final class ClockTrust: Sendable {
     }
 
     /// What is wrong with the clock, for people; `nil` if it is trusted.
-    func problem(_ clock: any SystemClock) -> String? {
+    package func problem(_ clock: any SystemClock) -> String? {
         let now = clock.wallTime()
         let floor = self.state.withLock { $0.floor }
         return Self.isBelievable(now, floor) ? nil : Self.text(now, floor)
@@ -144,7 +144,7 @@ package struct ClockAcceptance: Sendable {
             do throws(FileSystemError) {
                 try files.unlink(path)
             } catch {
-                // A file that stays is no harm: the next start begins with its time instead of the journal's.
+                // A file that stays does no harm: the next start begins with its time instead of the journal's.
                 return
             }
         }

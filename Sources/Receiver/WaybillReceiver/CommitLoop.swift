@@ -23,8 +23,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var group = CommitGroup()
     private var owners = Owners()
     private var skips = Skips()
-    private var redescriptions = LogPace()
-    private var denials = LogPace()
+    private var redescriptions = LogInterval()
+    private var denials = LogInterval()
     private var skipBudget = DayBudget()
     private var storeBudget = DayBudget()
     private var streams: StreamQuota
@@ -59,7 +59,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.telemetry = telemetry
         self.streams = StreamQuota(countMax: quotas.streamCountMax)
         self.delays = LineDelays(telemetry.lineDelays)
-        telemetry.streamsKnown(awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
+        telemetry.journal.streamsKnown(awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
         self.lastMark = clock.monotonicTime()
     }
 
@@ -315,15 +315,15 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     /// - Returns: whether everything is committed and answered; if not, ``retryAt`` or ``loss`` says what is next.
     private mutating func commit() -> Bool {
         let start = self.clock.monotonicTime()
-        self.telemetry.committingSince.store(start.nanoseconds, ordering: .relaxed)
-        defer { self.telemetry.committingSince.store(0, ordering: .relaxed) }
+        self.telemetry.journal.commits(since: start)
+        defer { self.telemetry.journal.commits(since: nil) }
         do throws(FileSystemError) {
             if self.group.hasAnswers || self.isMarking,
                 let loss = try self.journal.findLoss(unreadFrom: self.retirement.passedPosition)
             {
                 self.loss = loss
                 self.retryAt = nil
-                self.telemetry.journalLost(loss)
+                self.telemetry.journal.journalLost(loss)
                 return false
             }
             if self.journal.hasStaged || self.isMarking {
@@ -339,13 +339,13 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 }
                 self.isMarking = false
                 self.lastMark = start
-                self.telemetry.streamsKnown(
+                self.telemetry.journal.streamsKnown(
                     awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
-                self.telemetry.groupCommitted(
+                self.telemetry.journal.groupCommitted(
                     batchCount: self.group.batches.count, lineCount: self.group.lineCount,
                     rawByteCount: self.group.rawByteCount, at: self.clock.wallTime(),
                     took: self.clock.monotonicTime() - start)
-                self.telemetry.journalReached(self.journal.end)
+                self.telemetry.uploads.reached(self.journal.end)
             }
         } catch {
             self.failed(error, start)
@@ -353,7 +353,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         if self.failureCount > 0 {
             self.conditions.withheld = nil
-            self.telemetry.commitRecovered(afterAttempts: self.failureCount)
+            self.telemetry.journal.commitRecovered(afterAttempts: self.failureCount)
         }
         self.failureCount = 0
         self.retryAt = nil
@@ -370,7 +370,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.failureCount += 1
         let pause = DiskRetry.pause(afterFailures: self.failureCount)
         self.retryAt = start + pause
-        self.telemetry.commitFailed(error, attempt: self.failureCount, retryingIn: pause)
+        self.telemetry.journal.commitFailed(error, attempt: self.failureCount, retryingIn: pause)
         guard self.failureCount >= Self.toldFailureCount else { return }
         let text =
             error.isDiskFull
@@ -392,18 +392,18 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         do throws(FileSystemError) {
             if let passed = standing.passed {
                 let count = try self.journal.retire(before: passed, writtenBefore: time)
-                if count > 0 { self.telemetry.segmentsRetired(count) }
+                if count > 0 { self.telemetry.journal.segmentsRetired(count) }
             }
             let unread = self.retirement.unread
             let required = standing.required ?? JournalPosition(0)
             while let segment = try self.journal.freeUnread(before: required, beyond: unread, now: now) {
-                self.telemetry.freed(
+                self.telemetry.host.freed(
                     segment, unreadBy: self.retirement.names(before: segment.end),
                     in: Path.parent(of: self.journal.directory))
             }
-            self.telemetry.journalKept(beyond: self.journal.excess(over: unread))
+            self.telemetry.host.journalKept(beyond: self.journal.excess(over: unread))
         } catch {
-            self.telemetry.retirementFailed(error)
+            self.telemetry.journal.retirementFailed(error)
         }
     }
 }

@@ -52,7 +52,7 @@ extension ConnectionHandler {
 
     /// Answers `BYE`, once everything that the agent brought was looked at, so that a `NOTE` can say what was set aside.
     func sayFarewell(until deadline: NIODeadline, _ context: ChannelHandlerContext) {
-        guard self.shared.telemetry.hasCounted(upTo: self.durableEnd) || deadline <= context.eventLoop.now else {
+        guard self.shared.telemetry.host.hasCounted(upTo: self.durableEnd) || deadline <= context.eventLoop.now else {
             let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
             context.eventLoop.scheduleTask(in: .milliseconds(5)) {
                 guard let context = bound.value.context else { return }
@@ -61,7 +61,7 @@ extension ConnectionHandler {
             return
         }
         if let connection {
-            let counts = self.shared.telemetry.takeQuarantined(of: connection.account)
+            let counts = self.shared.telemetry.host.takeQuarantined(of: connection.account)
             if !counts.isEmpty { self.write(.note(Array(counts.prefix(Self.toldCountMax))), context) }
         }
         self.write(.bye, context)

@@ -79,11 +79,11 @@ extension ConnectionHandler {
         }
         guard isSealed else {
             if offset > StreamOffset(0) {
-                self.debts.owe(StorageDebts.Debt(end: durableAt, offset: offset), of: number)
+                self.storageReports.add(PendingStorageReports.Report(end: durableAt, offset: offset), of: number)
             }
             return self.session.opened(number, at: offset, proof, isSealed: false, end: end)
         }
-        self.debts.owe(StorageDebts.Debt(end: durableAt, offset: offset, seal: proof), of: number)
+        self.storageReports.add(PendingStorageReports.Report(end: durableAt, offset: offset, seal: proof), of: number)
         return self.session.openedUnstored(number, at: offset, proof, end: end)
     }
 
@@ -91,7 +91,7 @@ extension ConnectionHandler {
     func acknowledged(_ number: StreamNumber, upTo offset: StreamOffset, end: UInt64) {
         guard self.shared.membership != nil else { return }
         if let claim = self.storedClaims[number], claim.from <= offset { self.storedClaims[number] = nil }
-        self.debts.owe(StorageDebts.Debt(end: end, offset: offset), of: number)
+        self.storageReports.add(PendingStorageReports.Report(end: end, offset: offset), of: number)
     }
 
     /// Handles a stream's end, which is durable.
@@ -99,7 +99,7 @@ extension ConnectionHandler {
         _ number: StreamNumber, at offset: StreamOffset, _ proof: StreamProof, end: UInt64
     ) -> [Message] {
         guard self.shared.membership != nil else { return self.sealedNow(number, proof, end: end) }
-        self.debts.owe(StorageDebts.Debt(end: end, offset: offset, seal: proof), of: number)
+        self.storageReports.add(PendingStorageReports.Report(end: end, offset: offset, seal: proof), of: number)
         return []
     }
 
@@ -120,25 +120,25 @@ extension ConnectionHandler {
     func storageAdvanced() {
         self.isAwaitingStorage = false
         guard let context else { return }
-        self.payDebts(context)
+        self.reportStorage(context)
         context.flush()
     }
 
     /// Tells what the store has meanwhile, as long as the agent reads; asks to be told of the next advance.
-    func payDebts(_ context: ChannelHandlerContext) {
+    func reportStorage(_ context: ChannelHandlerContext) {
         guard let membership = self.shared.membership, let connection else { return }
         repeat {
             let stored = UInt64(membership.stored.rawValue)
-            while context.channel.isWritable, let (number, debt) = self.debts.next(at: stored) {
+            while context.channel.isWritable, let (number, report) = self.storageReports.next(at: stored) {
                 let messages =
-                    debt.seal.map { self.sealedNow(number, $0, end: self.durableEnd) }
-                    ?? self.session.stored(number, upTo: debt.offset)
+                    report.seal.map { self.sealedNow(number, $0, end: self.durableEnd) }
+                    ?? self.session.stored(number, upTo: report.offset)
                 for message in messages { self.write(message, context) }
             }
             // An agent that does not read is told when it does.
-            guard context.channel.isWritable, !self.debts.isEmpty, !self.isAwaitingStorage else { return }
+            guard context.channel.isWritable, !self.storageReports.isEmpty, !self.isAwaitingStorage else { return }
             self.isAwaitingStorage = true
             membership.tell(connection, on: context.eventLoop)
-        } while self.debts.isDue(at: UInt64(membership.stored.rawValue))
+        } while self.storageReports.isDue(at: UInt64(membership.stored.rawValue))
     }
 }

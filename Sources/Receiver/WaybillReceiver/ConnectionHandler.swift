@@ -57,9 +57,9 @@ package final class ConnectionHandler: ChannelInboundHandler {
     var connection: ConnectionHandle?
     /// What the agent has shown; judged again when the register changes.
     var credentials: AgentCredentials?
-    var denials = LogPace()
+    var denials = LogInterval()
     /// What waits for the fleet's store; empty without a fleet.
-    var debts = StorageDebts()
+    var storageReports = PendingStorageReports()
     var isAwaitingStorage = false
     /// What agents said with `OPEN` about bytes that the fleet has and this receiver has not.
     var storedClaims: [StreamNumber: StoredClaim] = [:]
@@ -127,7 +127,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, !self.debts.isEmpty { self.storageAdvanced() }
+        if context.channel.isWritable, !self.storageReports.isEmpty { self.storageAdvanced() }
         self.readIfAllowed(context)
         context.fireChannelWritabilityChanged()
     }
@@ -157,7 +157,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.releasePayload()
         // The deadline's timer keeps this handler for a while.
         self.descriptions = [:]
-        self.debts = StorageDebts()
+        self.storageReports = PendingStorageReports()
         self.storedClaims = [:]
         self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
@@ -309,7 +309,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
                 }
             for message in messages { self.write(message, context) }
         }
-        self.payDebts(context)
+        self.reportStorage(context)
         context.flush()
     }
 

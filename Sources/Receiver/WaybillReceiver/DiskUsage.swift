@@ -1,4 +1,4 @@
-internal import NIOCore
+package import NIOCore
 package import WaybillSystem
 
 /// The bytes of a data directory by part: measured when someone asks, on a thread of its own that gives way to all others.
@@ -47,10 +47,10 @@ package final class DiskUsage: Sendable {
     }
 
     /// The last result, without a new walk.
-    var last: Result? { self.state.withLock { $0.last } }
+    package var last: Result? { self.state.withLock { $0.last } }
 
     /// The usage now, or of the last seconds; `nil` if the first walk is not over yet.
-    func measure(on eventLoop: any EventLoop) -> EventLoopFuture<Result?> {
+    package func measure(on eventLoop: any EventLoop) -> EventLoopFuture<Result?> {
         let now = self.clock.monotonicTime()
         let promise = eventLoop.makePromise(of: Result?.self)
         let (begins, waits) = self.state.withLock { state -> (Bool, Bool) in
@@ -71,7 +71,7 @@ package final class DiskUsage: Sendable {
     }
 
     /// Answers everyone who waits; no walk begins any more.
-    func stop() {
+    package func stop() {
         let (waiting, last) = self.state.withLock { state in
             state.isStopped = true
             defer { state.waiting = [] }

@@ -111,7 +111,7 @@ extension Receiver {
         do throws(FileSystemError) {
             problem = try turn.take()
         } catch {
-            throw .disk(error)
+            throw .host(.disk(error))
         }
         if let problem { throw .turn(problem) }
     }

@@ -8,7 +8,7 @@ package import WaybillSystem
 ///     space on the disk            else the exports wait first, then the archive (``DiskReserve``)
 ///     a disk that takes writes     else nothing is acknowledged, and agents are told why
 package final class HostConditions: Sendable {
-    let clock: ClockTrust
+    package let clock: ClockTrust
     let reserve: DiskReserve
     package let marks: MarkDemand
     /// Where days are sealed in a merged journal; `nil`: by the clock.
@@ -23,8 +23,8 @@ package final class HostConditions: Sendable {
     ///   - lastMark: the last time in the journal.
     ///   - sealInterval: how often days of the fleet may be sealed, if the journal goes to a bucket.
     package init(
-        lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry, sealInterval: Duration? = nil, poison: PoisonWatch? = nil
+        lastMark: WallTime, configuration: HostConfiguration, data: DataDirectory<some FileSystem>,
+        telemetry: HostTelemetry, sealInterval: Duration? = nil, poison: PoisonWatch? = nil
     ) {
         self.poison = poison ?? PoisonWatch(in: data)
         self.barriers = nil
@@ -37,9 +37,9 @@ package final class HostConditions: Sendable {
     }
 
     /// Of a merger, whose projections seal where the fleet's log says.
-    init(
-        lastMark: WallTime, configuration: ReceiverConfiguration, data: DataDirectory<some FileSystem>,
-        telemetry: ReceiverTelemetry, barriers: SealBarriers, finishesSeals: Bool, poison: PoisonWatch
+    package init(
+        lastMark: WallTime, configuration: HostConfiguration, data: DataDirectory<some FileSystem>,
+        telemetry: HostTelemetry, barriers: SealBarriers, finishesSeals: Bool, poison: PoisonWatch
     ) {
         self.poison = poison
         self.barriers = barriers

@@ -8,7 +8,7 @@ extension Journal {
     /// A disk that refuses to record it does not prevent the start.
     package mutating func begin(
         _ seed: StartSeed, in data: DataDirectory<Files>, name: String, _ conditions: HostConditions,
-        _ clock: any SystemClock, telemetry: ReceiverTelemetry
+        _ clock: any SystemClock, telemetry: JournalTelemetry
     ) throws(FileSystemError) {
         let isArchiveShort = try data.isArchiveShort()
         let isLossy = self.recovery.isLossy || isArchiveShort

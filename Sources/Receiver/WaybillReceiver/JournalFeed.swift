@@ -95,7 +95,7 @@ package final class JournalFeed: Sendable {
     }
 
     /// Makes readers read the journal's files up to `end`.
-    func extend(to end: JournalPosition) {
+    package func extend(to end: JournalPosition) {
         self.monitor.update { state in
             state.start = end
             state.end = end
@@ -109,7 +109,7 @@ package final class JournalFeed: Sendable {
     }
 
     /// Hands out again, to readers that start where the last ones ended.
-    func reopen() {
+    package func reopen() {
         self.monitor.update {
             $0.isClosed = false
             $0.isDecided = false
@@ -206,7 +206,7 @@ package final class JournalFeed: Sendable {
         self.monitor.update { position < $0.start || Self.firstEntry(from: position, in: $0) != nil }
     }
 
-    /// Waits until the journal is durable beyond a position, the receiver stops, or the deadline passes.
+    /// Waits until the journal is durable past a position, the receiver stops, or the deadline passes.
     func waitForEnd(
         beyond position: JournalPosition, until deadline: MonotonicTime?
     ) -> (end: JournalPosition, isClosed: Bool, isAbandoned: Bool) {

@@ -1,3 +1,5 @@
+internal import WaybillExport
+package import WaybillFleet
 package import WaybillJournal
 internal import WaybillSystem
 
@@ -15,7 +17,7 @@ package final class JournalRetirement: Sendable {
         }
     }
 
-    let names: Set<String>
+    package let names: Set<String>
     private let state: Lock<State>
 
     /// Prepares for these projections: nothing is deleted before each of them has reported a position.
@@ -47,12 +49,12 @@ package final class JournalRetirement: Sendable {
     }
 
     /// The position that one projection has passed; `nil` when it has not recovered yet, or there is none.
-    func position(of name: String) -> JournalPosition? {
+    package func position(of name: String) -> JournalPosition? {
         self.state.withLock { $0.positions[name] }
     }
 
     /// The position that every projection has passed; `nil` when one has not recovered yet.
-    var passedPosition: JournalPosition? {
+    package var passedPosition: JournalPosition? {
         self.state.withLock { $0.passed(by: self.names.count) }
     }
 
@@ -81,5 +83,15 @@ package final class JournalRetirement: Sendable {
         self.state.withLock { state in
             self.names.filter { (state.positions[$0] ?? JournalPosition(0)) < position }.sorted()
         }
+    }
+
+    /// How far a reader has read, by the name that a line has that is not read (``PoisonOffsets``).
+    package func standing(of reader: String) -> ReaderStanding {
+        let names =
+            reader == PoisonOffsets.exports
+            ? self.names.subtracting([PoisonOffsets.archive]) : self.names.intersection([reader])
+        let positions = names.compactMap { self.position(of: $0) }
+        guard positions.count == names.count else { return .unknown }
+        return positions.min().map { .read(upTo: $0) } ?? .none
     }
 }

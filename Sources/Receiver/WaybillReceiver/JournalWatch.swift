@@ -1,7 +1,7 @@
 package import WaybillJournal
 internal import WaybillSystem
 
-/// Requests that wait until the journal is durable beyond a position.
+/// Requests that wait until the journal is durable past a position.
 ///
 /// The committer comes here once for each group. Answers are called outside the lock, each of them once.
 package final class JournalWatch: Sendable {
@@ -32,7 +32,7 @@ package final class JournalWatch: Sendable {
         case refused
     }
 
-    /// Calls `answer` once the journal is durable beyond `position`.
+    /// Calls `answer` once the journal is durable past `position`.
     package func wait(beyond position: JournalPosition, _ answer: @escaping Answer) -> Wait {
         let wait = self.state.withLock { state -> Wait in
             if state.isClosed || state.end > position { return .answered }

@@ -9,7 +9,7 @@ package final class LiveSettings: Sendable {
         /// By the projection's name.
         var cutOffSeconds: [String: Int]
 
-        init(_ configuration: ReceiverConfiguration) {
+        init(_ configuration: HostConfiguration) {
             self.retention = configuration.retention
             self.retention.sentExports = configuration.exports.map(\.provider.rawValue)
                 .filter { DeliverableProvider(rawValue: $0) != nil }
@@ -22,12 +22,12 @@ package final class LiveSettings: Sendable {
 
     private let state: Lock<State>
 
-    package init(_ configuration: ReceiverConfiguration) {
+    package init(_ configuration: HostConfiguration) {
         self.state = Lock(State(configuration))
     }
 
     /// Applies a reloaded configuration; a projection that it no longer names keeps its cut-off.
-    package func update(_ configuration: ReceiverConfiguration) {
+    package func update(_ configuration: HostConfiguration) {
         let new = State(configuration)
         self.state.withLock { state in
             state.retention = new.retention

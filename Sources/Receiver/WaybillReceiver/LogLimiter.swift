@@ -4,7 +4,7 @@ internal import WaybillSystem
 struct LogLimiter<Cause: Hashable> {
     private struct Key: Hashable {
         let cause: Cause
-        /// `nil`: all addresses beyond ``keyCountMax``.
+        /// `nil`: all addresses past ``keyCountMax``.
         let address: String?
     }
 

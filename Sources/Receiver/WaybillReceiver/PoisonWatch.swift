@@ -34,7 +34,7 @@ package final class PoisonWatch: Sendable {
 
     /// Of a program that runs on a real disk.
     ///
-    /// Without the file, a record may end the program at each start; that is no reason not to start.
+    /// Without the file, a record may end the program at each start; that is not a reason not to start.
     package static func watching(
         _ data: DataDirectory<POSIXFileSystem>, version: String, decides: Bool = true
     ) -> PoisonWatch {
@@ -73,11 +73,11 @@ struct PoisonGuard {
     private let place: ReadingPlace
     private let watch: PoisonWatch
     private let clock: any SystemClock
-    private let telemetry: ReceiverTelemetry
+    private let telemetry: HostTelemetry
 
     /// - Parameter place: the name of its place, if several share the reader's.
     init(
-        reader: String, place: String? = nil, watch: PoisonWatch, clock: any SystemClock, telemetry: ReceiverTelemetry
+        reader: String, place: String? = nil, watch: PoisonWatch, clock: any SystemClock, telemetry: HostTelemetry
     ) {
         self.reader = reader
         self.place = watch.places.place(of: place ?? reader)

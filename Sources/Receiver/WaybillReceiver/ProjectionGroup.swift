@@ -59,19 +59,19 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     /// Whether those behind wait for what the archive decides.
     private var waitsForMore = false
     private let retirement: JournalRetirement
-    private let configuration: ReceiverConfiguration
+    private let configuration: HostConfiguration
     private let settings: LiveSettings
     private let conditions: HostConditions
     private let clock: any SystemClock
-    private let telemetry: ReceiverTelemetry
+    private let telemetry: HostTelemetry
     /// Whether it reads no batch before the archive has decided about its days.
     private let followsArchive: Bool
     /// Hears how far the members are, if new batches wait for them.
     private let budget: AdmissionBudget?
 
     package init(
-        journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry,
+        journalDirectory: String, files: Files, retirement: JournalRetirement, configuration: HostConfiguration,
+        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: HostTelemetry,
         budget: AdmissionBudget? = nil, followsArchive: Bool = false
     ) {
         self.followsArchive = followsArchive

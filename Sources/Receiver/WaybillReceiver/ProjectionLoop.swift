@@ -49,11 +49,11 @@ struct ProjectionLoop<Output: Projection & ~Copyable>: ~Copyable {
     /// Whether a batch ended the program, and must not be read again.
     private var isStopped = false
     private let clock: any SystemClock
-    private let telemetry: ReceiverTelemetry
+    private let telemetry: HostTelemetry
 
     init(
-        _ projection: consuming Output, retirement: JournalRetirement, configuration: ReceiverConfiguration,
-        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: ReceiverTelemetry
+        _ projection: consuming Output, retirement: JournalRetirement, configuration: HostConfiguration,
+        settings: LiveSettings, conditions: HostConditions, clock: any SystemClock, telemetry: HostTelemetry
     ) {
         self.checkpoint = PendingCheckpoint(configuration: configuration)
         self.settings = settings
@@ -470,7 +470,7 @@ private struct PendingCheckpoint {
     private var byteCount = 0
     private(set) var deadline: MonotonicTime?
 
-    init(configuration: ReceiverConfiguration) {
+    init(configuration: HostConfiguration) {
         self.byteCountMax = configuration.checkpointByteCount
         self.interval = configuration.checkpointInterval
     }

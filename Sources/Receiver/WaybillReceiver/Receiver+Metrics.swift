@@ -11,7 +11,7 @@ extension Receiver {
     ) async throws(Failure) -> MetricsServer? {
         let listening = MetricsListening(
             address: self.configuration.status.metrics, socket: self.configuration.status.socket,
-            token: self.statusToken)
+            token: self.host.statusToken)
         let (shared, telemetry) = (status.shared, self.telemetry)
         let answers = MetricsAnswers(
             page: { eventLoop in
@@ -28,10 +28,10 @@ extension Receiver {
             status: { status.answer(after: $0, on: $1) })
         do throws(MetricsServer.Failure) {
             guard let server = try await MetricsServer.start(on: listening, group: group, answers) else { return nil }
-            for place in server.places { telemetry.metricsServed(on: place) }
+            for place in server.places { telemetry.host.metricsServed(on: place) }
             return server
         } catch {
-            throw .metrics(error)
+            throw .host(.metrics(error))
         }
     }
 }

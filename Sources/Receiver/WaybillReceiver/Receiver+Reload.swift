@@ -15,28 +15,19 @@ extension Receiver {
     ) {
         let taken = self.taken.withLock { $0 }
         var changed = changes(self.configuration, taken)
-        if configuration.status.tokenFile == taken.status.tokenFile, configuration.status.token != taken.status.token {
-            changed.append(
-                ConfigurationChange(
-                    key: "receiver.status_token_file (token)", old: "former", new: "another one", needsRestart: false))
+        if let change = ProjectionHost.tokenChange(from: taken.host, to: configuration.host, in: "receiver") {
+            changed.append(change)
         }
         var server: TLSServer?
         do throws(TLSSetupError) {
             if self.configuration.tls != nil, let tls = configuration.tls { server = try self.renewed(tls, &changed) }
         } catch {
-            return self.telemetry.reloadRefused([error.description])
+            return self.telemetry.host.reloadRefused([error.description])
         }
-        let conflicts = self.exports.reload(configuration.exports)
-        guard conflicts.isEmpty else { return self.telemetry.reloadRefused(conflicts) }
+        guard self.host.reload(configuration.host) else { return }
         self.trust(configuration, server)
-        self.settings.update(configuration)
-        self.statusToken.current = configuration.status.token
-        self.retirement.retention = configuration.journalRetention
-        self.retirement.unread = configuration.unreadJournal
-        // An export that was added runs only after a restart.
-        self.retirement.required = Self.required(self.settings.required, among: self.retirement.names)
         self.taken.withLock { $0 = configuration }
-        self.telemetry.reloaded(changed)
+        self.telemetry.host.reloaded(changed)
     }
 
     /// Applies changed certificates, revocation lists, agents and tokens, and nothing else.
@@ -52,10 +43,10 @@ extension Receiver {
         do throws(TLSSetupError) {
             if self.configuration.tls != nil, let tls = new.tls { server = try self.renewed(tls, &changes) }
         } catch {
-            return self.telemetry.reloadRefused([error.description])
+            return self.telemetry.host.reloadRefused([error.description])
         }
         guard hadAgents == (new.agents != nil) else {
-            return self.telemetry.reloadRefused(["agents: is added or removed by SIGHUP or a restart"])
+            return self.telemetry.host.reloadRefused(["agents: is added or removed by SIGHUP or a restart"])
         }
         self.trust(new, server)
         self.taken.withLock { $0 = new }
@@ -79,7 +70,7 @@ extension Receiver {
         var stamps = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
         while isStopping.wait(until: clock.monotonicTime() + .seconds(2), { $0 ? true : nil }) == nil {
             shared.agents.recheck(isChanged: false)
-            shared.agents.tell(self.telemetry.takeQuarantined())
+            shared.agents.tell(self.telemetry.host.takeQuarantined())
             let found = self.taken.withLock { $0 }.trustFiles.map { FileStamp($0, on: files) }
             if found != stamps { self.onTrustChange?(self) }
             stamps = found
@@ -112,6 +103,6 @@ extension Receiver {
 
     /// Counts a configuration that could not be read, and logs why.
     package func refuseReload(_ problems: [String]) {
-        self.telemetry.reloadRefused(problems)
+        self.telemetry.host.reloadRefused(problems)
     }
 }

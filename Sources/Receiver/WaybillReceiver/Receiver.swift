@@ -1,6 +1,6 @@
 package import Logging
 internal import ServiceLifecycle
-package import WaybillArchive
+internal import WaybillArchive
 package import WaybillSystem
 package import WaybillHost
 
@@ -27,13 +27,9 @@ internal import WaybillProtocol
 package final class Receiver: Service {
     /// Why a receiver cannot start.
     package enum Failure: Error, CustomStringConvertible {
-        case data(DataDirectoryError)
-        case disk(FileSystemError)
+        case host(ProjectionHost.Failure)
         case tls(TLSSetupError)
         case listen(address: String, cause: String, key: String)
-        case metrics(MetricsServer.Failure)
-        /// Exports that cannot continue with their options.
-        case exports([String])
         /// The journal cannot go from the own archive to a fleet now.
         case turn(String)
         /// The journal's files were deleted, moved or replaced; the archive had read it up to a position.
@@ -41,13 +37,10 @@ package final class Receiver: Service {
 
         package var description: String {
             switch self {
-            case .data(let error): error.description
-            case .disk(let error): "the receiver's files cannot be used: \(error)"
+            case .host(let failure): failure.description
             case .tls(let error): error.description
             case .listen(let address, let cause, let key):
                 "cannot listen on \(address): \(cause); choose another address with \(key)"
-            case .metrics(let failure): failure.description
-            case .exports(let conflicts): conflicts.joined(separator: "\n")
             case .turn(let problem): problem
             case .lost(let loss, let archived): Self.text(loss, archived: archived)
             }
@@ -75,17 +68,14 @@ package final class Receiver: Service {
 
     let configuration: ReceiverConfiguration
     let telemetry: ReceiverTelemetry
+    let host: ProjectionHost
     let port = Lock<Int?>(nil)
-    let exports: RunningExports
-    let settings: LiveSettings
-    let retirement: JournalRetirement
     /// What accepts connections, and the loss of the journal that closed it.
     let listening = Lock<(servers: [any Channel], loss: JournalLoss?)>(([], nil))
     /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     let tls = Lock<TLSServer?>(nil)
     /// The configuration that was applied last.
     let taken: Lock<ReceiverConfiguration>
-    let statusToken: StatusToken
     /// What connections share; `nil` before ``run()``.
     let serving = Lock<ReceiverShared?>(nil)
     /// Reads certificates and agents again, after one of their files has changed.
@@ -119,16 +109,12 @@ package final class Receiver: Service {
         if let store { configuration.membership = FleetMembership(fleet: store.fleet) }
         self.configuration = configuration
         self.taken = Lock(configuration)
-        self.statusToken = StatusToken(configuration.status.token)
-        self.settings = LiveSettings(configuration)
-        self.retirement = JournalRetirement(
-            names: Self.readers(configuration, store),
-            retention: configuration.journalRetention, unread: configuration.unreadJournal)
-        self.retirement.required = Self.required(self.settings.required, among: self.retirement.names)
-        self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },
             manager: manager)
+        self.host = ProjectionHost(
+            configuration.hosting, self.telemetry.host, readers: Self.readers(configuration, store),
+            required: [UploadLoop.name])
     }
 
     /// The port it listens on, once it does; useful when port 0 was requested.
@@ -140,27 +126,28 @@ package final class Receiver: Service {
         let server = try self.tlsServer()
         self.tls.withLock { $0 = $0 ?? server }
         let files = POSIXFileSystem(.data, dataDirectory: self.configuration.dataDirectory)
-        let data = self.dataDirectory(on: files)
-        let lock = try self.openData(data)
+        let data = self.host.dataDirectory(on: files)
+        let lock = try self.hosted { () throws(ProjectionHost.Failure) in try self.host.openData(data) }
         defer { files.close(lock) }
         var journal = try self.openJournal(data)
-        let recovery = journal.recovery
-        let isNew = journal.lastMark == .unknown
+        let (recovery, isNew) = (journal.recovery, journal.lastMark == .unknown)
         let clock = POSIXClock()
         let conditions = self.hostConditions(data, journal.lastMark)
         try self.begin(&journal, in: data, conditions, clock)
         try self.takeTurn(in: data, journalEnd: journal.end)
         let identity = journal.identity(name: self.configuration.name)
         let feed = JournalFeed(end: journal.end, byteCountMax: self.configuration.feedByteCount, isNew: isNew)
-        self.telemetry.willProject(self.retirement.names.subtracting([UploadLoop.name]))
+        self.telemetry.host.willProject(self.host.retirement.names.subtracting([UploadLoop.name]))
         let budget = AdmissionBudget(
             byteCount: self.configuration.admissionByteCount, limits: self.configuration.limits,
             journalEnd: journal.end)
-        var workers = try self.projects ? self.startProjections(data, feed, conditions, budget) : []
+        var workers = try self.hosted { () throws(ProjectionHost.Failure) in
+            try self.projects ? self.host.startProjections(data, feed, conditions, budget) : []
+        }
         if let store { workers.append(self.startUploading(store, files, feed, conditions, clock)) }
         let committer = Committer()
         let loop = CommitLoop(
-            journal: journal, feed: feed, budget: budget, retirement: self.retirement, conditions: conditions,
+            journal: journal, feed: feed, budget: budget, retirement: self.host.retirement, conditions: conditions,
             clock: clock, telemetry: self.telemetry, quotas: self.configuration.quotas,
             membership: self.configuration.membership)
         let committing = self.startCommitting(loop, committer, feed)
@@ -206,10 +193,18 @@ package final class Receiver: Service {
         try result.get()
     }
 
+    private func hosted<Result>(_ body: () throws(ProjectionHost.Failure) -> Result) throws(Failure) -> Result {
+        do throws(ProjectionHost.Failure) {
+            return try body()
+        } catch {
+            throw .host(error)
+        }
+    }
+
     /// Throws if the journal or the data directory was lost while the receiver ran.
     private func checkLoss() throws {
         guard let loss = self.listening.withLock({ $0.loss }) else { return }
-        throw Failure.lost(loss, archived: self.telemetry.archivePosition)
+        throw Failure.lost(loss, archived: self.telemetry.host.archivePosition)
     }
 
     private func startCommitting(
@@ -218,7 +213,7 @@ package final class Receiver: Service {
         let handover = Handover(loop)
         return Worker(name: "waybill-commit") {
             handover.take { loop in
-                guard let loss = committer.run(loop, self.telemetry.manager) else { return }
+                guard let loss = committer.run(loop, self.telemetry.host.manager) else { return }
                 // Projections open files by their paths, where there may be another data directory now.
                 if loss.isFolder { feed.abandon() }
                 self.close(after: loss)
@@ -256,43 +251,9 @@ package final class Receiver: Service {
         }
     }
 
-    func dataDirectory(on files: POSIXFileSystem) -> DataDirectory<POSIXFileSystem> {
-        DataDirectory(
-            root: self.configuration.dataDirectory, files: files,
-            openFileCountMax: ProcessLimits.projectionFileCount(
-                ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount))
-    }
-
-    func openData(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> FileID {
-        do throws(FileSystemError) {
-            try data.create()
-        } catch {
-            throw .disk(error)
-        }
-        do throws(DataDirectoryError) {
-            let lock = try data.lock(processID: ProcessID.current)
-            for folder in data.closeToOthers() {
-                self.telemetry.folderOpenToOthers(folder.path, folder.permissions, folder.failure)
-            }
-            try self.finishErasure(in: data)
-            return lock
-        } catch {
-            throw .data(error)
-        }
-    }
-
-    /// Exchanges the files of an erasure that was interrupted.
-    private func finishErasure(in data: DataDirectory<POSIXFileSystem>) throws(DataDirectoryError) {
-        do throws(FileSystemError) {
-            try ErasureLog.finishExchange(in: data)
-        } catch {
-            throw .unusable(error)
-        }
-    }
-
     private func hostConditions(_ data: DataDirectory<POSIXFileSystem>, _ lastMark: WallTime) -> HostConditions {
         HostConditions(
-            lastMark: lastMark, configuration: self.configuration, data: data, telemetry: self.telemetry,
+            lastMark: lastMark, configuration: self.host.configuration, data: data, telemetry: self.telemetry.host,
             sealInterval: self.store?.sealInterval,
             poison: .watching(data, version: self.configuration.programVersion))
     }
@@ -301,7 +262,7 @@ package final class Receiver: Service {
         do throws(FileSystemError) {
             return try data.openJournal()
         } catch {
-            throw .disk(error)
+            throw .host(.disk(error))
         }
     }
 
@@ -312,10 +273,11 @@ package final class Receiver: Service {
         let formerEnd = journal.end
         do throws(FileSystemError) {
             try journal.begin(
-                .random(), in: data, name: self.configuration.name, conditions, clock, telemetry: self.telemetry)
+                .random(), in: data, name: self.configuration.name, conditions, clock, telemetry: self.telemetry.journal
+            )
             self.configuration.membership?.begins(after: formerEnd, at: journal.end)
         } catch {
-            throw .disk(error)
+            throw .host(.disk(error))
         }
     }
 
@@ -326,101 +288,5 @@ package final class Receiver: Service {
         let metrics = try await self.serveMetrics(status, group)
         defer { metrics?.stop() }
         try await self.serve(status.shared, group, recovery, metrics)
-    }
-
-    // MARK: Projections
-
-    private static let openFileCount = 65_536
-    /// Connections, and the files of twelve projections.
-    private static let neededFileCount = 16_384
-
-    func startProjections(
-        _ data: DataDirectory<POSIXFileSystem>, _ feed: JournalFeed, _ conditions: HostConditions,
-        _ budget: AdmissionBudget
-    ) throws(Failure) -> [Worker] {
-        let histories = try self.exportHistories(data)
-        var workers: [Worker] = []
-        do throws(FileSystemError) {
-            let archived = DataDirectory(
-                root: data.root, files: data.files,
-                openFileCountMax: ProcessLimits.archiveFileCount(
-                    ofOpenFiles: Self.openFileCount, needed: Self.neededFileCount), stop: feed.abandonment)
-            let exported = DataDirectory(
-                root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: feed.abandonment)
-            let archive = try ArchiveProjection(
-                data: archived, zone: self.configuration.archiveZone,
-                cutOffSecond: self.configuration.archiveCutOffSecond, quotas: self.configuration.archiveQuotas)
-            var archives = self.group(of: ArchiveProjection<POSIXFileSystem>.self, data, conditions, budget)
-            archives.add(archive)
-            workers.append(Self.follow("waybill-archive", archives, feed))
-            let exports = Array(zip(self.configuration.exports, histories))
-            // The exports on one thread read and parse each batch once; receiving has priority over them.
-            let threadCount = min(exports.count, max(1, System.coreCount / 4))
-            for thread in 0..<threadCount {
-                var group = self.group(
-                    of: ExportProjection<POSIXFileSystem>.self, data, conditions, followsArchive: true)
-                for index in stride(from: thread, to: exports.count, by: threadCount) {
-                    group.add(try self.export(exports[index].0, exports[index].1, exported))
-                }
-                workers.append(Self.follow("wb-exports-\(thread)", group, feed, givesWay: true))
-            }
-        } catch {
-            feed.close()
-            for worker in workers { worker.join() }
-            throw .disk(error)
-        }
-        return workers
-    }
-
-    /// The options each export was written with so far; an export that cannot continue with its options stops the
-    /// start.
-    private func exportHistories(_ data: DataDirectory<POSIXFileSystem>) throws(Failure) -> [ExportHistory] {
-        var histories: [ExportHistory] = []
-        var conflicts: [String] = []
-        for options in self.configuration.exports {
-            do throws(FileSystemError) {
-                let history = try ExportHistory(ofExport: options.provider.rawValue, in: data)
-                if let conflict = history.conflict(with: options) { conflicts.append(conflict) }
-                histories.append(history)
-            } catch {
-                throw .disk(error)
-            }
-        }
-        guard conflicts.isEmpty else { throw .exports(conflicts) }
-        return histories
-    }
-
-    private func export(
-        _ options: ExportOptions, _ history: ExportHistory, _ data: DataDirectory<POSIXFileSystem>
-    ) throws(FileSystemError) -> ExportProjection<POSIXFileSystem> {
-        let pending = PendingOptions { [telemetry] options, report in
-            telemetry.exportGoesOn(options.provider.rawValue, mappingVersion: options.mappingVersion, report)
-        }
-        if let conflict = self.exports.add(options, history, pending) { self.telemetry.reloadRefused([conflict]) }
-        return try ExportProjection.live(options, data: data, pending: pending)
-    }
-
-    private func group<Output: Projection & ~Copyable>(
-        of output: Output.Type, _ data: DataDirectory<POSIXFileSystem>, _ conditions: HostConditions,
-        _ budget: AdmissionBudget? = nil, followsArchive: Bool = false
-    ) -> ProjectionGroup<POSIXFileSystem, Output> {
-        ProjectionGroup(
-            journalDirectory: data.journal, files: data.files, retirement: self.retirement,
-            configuration: self.configuration, settings: self.settings, conditions: conditions, clock: POSIXClock(),
-            telemetry: self.telemetry, budget: budget, followsArchive: followsArchive)
-    }
-
-    private static func follow<Output: Projection & ~Copyable>(
-        _ thread: String, _ group: consuming ProjectionGroup<POSIXFileSystem, Output>, _ feed: JournalFeed,
-        givesWay: Bool = false
-    ) -> Worker {
-        let handover = Handover(group)
-        return Worker(name: thread) {
-            if givesWay { Worker.giveWay() }
-            handover.take { group in
-                var group = group
-                group.run(on: feed)
-            }
-        }
     }
 }

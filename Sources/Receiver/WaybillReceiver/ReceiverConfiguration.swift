@@ -1,29 +1,20 @@
-package import WaybillExport
-package import WaybillJournal
-package import WaybillProjection
+internal import WaybillProjection
 package import WaybillProtocol
 package import WaybillSystem
 package import WaybillHost
 
 /// A receiver's configuration.
+@dynamicMemberLookup
 package struct ReceiverConfiguration: Sendable {
-    package var dataDirectory: String
+    /// What it has in common with a merger.
+    package var host: HostConfiguration
     package var listen = NetworkAddress(host: "127.0.0.1", port: 4390)
     /// Where proxies bring agents, besides.
     package var proxied = ProxiedListener()
-    package var status = StatusPlaces()
-    /// The program and its version.
-    package var software = "waybill"
-    /// Its name in `READY`, for people; agents know a receiver by its incarnation.
-    package var name = ProcessID.hostName
     /// With a bucket: a piece of the journal goes there when it has so many bytes.
     package var pieceByteCount = 8 << 20
     /// Or when its first byte has waited so long.
     package var pieceInterval = Duration.seconds(2)
-    /// A merger puts a checkpoint into the bucket when the last one is so old.
-    package var fleetCheckpointInterval = Duration.seconds(24 * 3600)
-    /// How long pieces and rounds stay in the bucket at least.
-    package var pieceRetention = Duration.seconds(7 * 86_400)
     /// Which of archive and exports it writes itself.
     package var projections = ReceiverProjections.all
     /// The fleet that it belongs to; `nil` when it stands alone.
@@ -40,18 +31,6 @@ package struct ReceiverConfiguration: Sendable {
     package var isInsecure = false
     /// The TLS settings for agents; `nil` without TLS.
     package var tls: TLSServerConfiguration?
-    /// The time zone that defines the days of the archive's folders.
-    package var archiveZone = TimeZoneRules.utc
-    /// When the archive's days end, in seconds after midnight of the next day.
-    package var archiveCutOffSecond = CutOff.usualSecondOfDay
-    /// How long no day is sealed after a start or a clock jump.
-    package var sealPatience = Duration.seconds(600)
-    /// How long what is in the data directory is kept.
-    package var retention = RetentionPolicy()
-    /// The most of the journal, and the longest time, that is kept for exports that have not read it.
-    package var unreadJournal = UnreadJournalLimit()
-    /// The exports to write, each with its own options.
-    package var exports: [ExportOptions] = []
     package var limits = ProtocolLimits()
     /// Bytes of payloads, compressed and inflated, that may wait for the disk.
     package var admissionByteCount = 16 << 20
@@ -59,38 +38,28 @@ package struct ReceiverConfiguration: Sendable {
     package var descriptionByteCount = 112 << 20
     /// What one account may take.
     package var quotas = AccountQuotas()
-    /// What one account may create in the archive.
-    package var partitionQuotas = PartitionQuotas()
-    /// ``partitionQuotas`` with those of single principals, which also hold for batches whose agent is not known.
-    package var archiveQuotas: PartitionQuotas {
-        var quotas = self.partitionQuotas
-        for principal in self.agents ?? [] {
-            quotas.dayCountMaxOfPrincipals[principal.name] = principal.quotas.ofAgent.dayCountMax
-        }
-        return quotas
-    }
     /// How long a stop waits for archive and exports to read what was received.
     package var stopPatience = Duration.seconds(3)
     /// Bytes of inflated batches kept for projections that keep up.
     package var feedByteCount = 8 << 20
-    /// How long the journal is kept after every projection has passed it.
-    package var journalRetention = Duration.seconds(24 * 3600)
-    /// A projection makes its output durable after this many bytes.
-    package var checkpointByteCount = 64 << 20
-    /// A projection makes its output durable this long after the first byte that is not durable.
-    package var checkpointInterval = Duration.seconds(5)
-    /// Disk space that archive and exports leave to the journal; see ``DiskReserve``.
-    package var reserveByteCount = 256 << 20
-    /// The date of the program: a clock that shows an earlier time is wrong.
-    package var programDate = WallTime.unknown
-    /// The version of the program, which lines that end it are recorded with.
-    package var programVersion = ""
     package var connectionCountMax = 10_000
-    /// By a key's path: the text in the file when it names environment variables, shown instead of the value.
-    package var writtenTexts: [String: String] = [:]
 
     package init(dataDirectory: String) {
-        self.dataDirectory = dataDirectory
+        self.host = HostConfiguration(dataDirectory: dataDirectory)
+    }
+
+    package subscript<Value>(dynamicMember path: WritableKeyPath<HostConfiguration, Value>) -> Value {
+        get { self.host[keyPath: path] }
+        set { self.host[keyPath: path] = newValue }
+    }
+
+    /// ``host`` with the quotas of single principals, which also hold for batches whose agent is not known.
+    var hosting: HostConfiguration {
+        var host = self.host
+        for principal in self.agents ?? [] {
+            host.partitionQuotas.dayCountMaxOfPrincipals[principal.name] = principal.quotas.ofAgent.dayCountMax
+        }
+        return host
     }
 
     /// Which agents are let in.

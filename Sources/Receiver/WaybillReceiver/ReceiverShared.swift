@@ -33,7 +33,7 @@ package final class ReceiverShared: Sendable {
     /// What principals with a bound on bytes a second have sent.
     let rates = Lock(ByteRates())
     /// Attempts to be let in that failed.
-    let failures = Lock(FailurePace())
+    let failures = Lock(FailureDelay())
     let budget: AdmissionBudget
     let admissionByteCount: Int
     let checker: BatchChecker

@@ -1,4 +1,4 @@
-internal import WaybillFleet
+package import WaybillFleet
 internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
@@ -7,7 +7,7 @@ internal import WaybillSystem
 ///
 /// The merger's thread sets one barrier at a time and hands out nothing behind it; each projection makes its checkpoint
 /// there, with the permission to seal, and the next one is set when all of them have.
-final class SealBarriers: Sendable {
+package final class SealBarriers: Sendable {
     private struct State {
         var barrier: SealBarrier?
         var passed: Set<String> = []
@@ -16,11 +16,11 @@ final class SealBarriers: Sendable {
     private let names: Set<String>
     private let state = Lock(State())
 
-    init(names: Set<String>) {
+    package init(names: Set<String>) {
         self.names = names
     }
 
-    func set(_ barrier: SealBarrier) {
+    package func set(_ barrier: SealBarrier) {
         self.state.withLock { state in
             guard state.barrier != barrier else { return }
             state.barrier = barrier
@@ -29,7 +29,7 @@ final class SealBarriers: Sendable {
     }
 
     /// Whether every projection has passed the barrier.
-    var isPassed: Bool { self.state.withLock { $0.passed == self.names } }
+    package var isPassed: Bool { self.state.withLock { $0.passed == self.names } }
 
     /// The permission of a projection that stands at the barrier and has not passed it.
     func moment(at position: JournalPosition, for name: String) -> SealMoment? {

@@ -67,7 +67,7 @@ struct UploadLoop: ~Copyable {
                     journalDirectory: Path.join(data, "journal"),
                     end: self.feed.end, statePath: UploadState.path(in: data),
                     pieceByteCount: self.configuration.pieceByteCount, files: files,
-                    store: MeteredStore(self.attachment.store, self.telemetry.storeRequests),
+                    store: MeteredStore(self.attachment.store, self.telemetry.host.storeRequests),
                     SeededGenerator(seed: SystemRandom.seed()))
                 return self.follow(uploader)
             } catch {
@@ -78,7 +78,7 @@ struct UploadLoop: ~Copyable {
 
     private mutating func follow(_ uploader: consuming Uploader<POSIXFileSystem>) {
         var uploader = uploader
-        self.telemetry.uploadStarted(
+        self.telemetry.uploads.started(
             uploader.chain.description, at: uploader.stored, journalEnd: self.feed.end)
         self.reached(uploader.stored)
         while true {
@@ -92,11 +92,11 @@ struct UploadLoop: ~Copyable {
                 case .stored(let piece, let creation):
                     self.succeed()
                     self.reached(piece.end)
-                    self.telemetry.uploaded(
+                    self.telemetry.uploads.uploaded(
                         byteCount: piece.byteCount, creation, upTo: piece.end, took: self.clock.monotonicTime() - start)
                     self.announcement.announce(in: self.attachment.store, self.telemetry)
                 case .diverged(let position, let former):
-                    self.telemetry.diverged(
+                    self.telemetry.uploads.diverged(
                         at: position, from: former.description, to: uploader.chain.description)
                 }
             } catch {
@@ -120,7 +120,7 @@ struct UploadLoop: ~Copyable {
     private mutating func succeed() {
         self.backoff.succeed()
         guard self.failureCount > 0 else { return }
-        self.telemetry.uploadRecovered(afterAttempts: self.failureCount)
+        self.telemetry.uploads.recovered(afterAttempts: self.failureCount)
         self.failureCount = 0
     }
 
@@ -128,7 +128,7 @@ struct UploadLoop: ~Copyable {
     private mutating func pause(after failure: UploadFailure) -> Bool {
         self.failureCount += 1
         let pause = self.backoff.fail()
-        self.telemetry.uploadFailed(failure, attempt: self.failureCount, retryingIn: pause)
+        self.telemetry.uploads.failed(failure, attempt: self.failureCount, retryingIn: pause)
         return !self.feed.waitForClose(until: self.clock.monotonicTime() + pause)
     }
 }

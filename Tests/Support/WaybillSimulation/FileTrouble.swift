@@ -27,7 +27,7 @@ package enum FileTrouble: String, CaseIterable, Hashable, Sendable {
     case dips
     /// The last lines of a file are taken back, and it grows on otherwise.
     case retractions
-    /// A file is cut to nothing and grows beyond what was read, and begins as before.
+    /// A file is cut to nothing and grows past what was read, and begins as before.
     case regrowths
     /// No trouble, but a judgement: what is told to be lost is compared with what is, to the byte.
     case exactLoss

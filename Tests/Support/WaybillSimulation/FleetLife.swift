@@ -22,7 +22,7 @@ internal import WaybillSystem
 /// - missing bytes are named, and no others;
 /// - nothing that a live receiver took before a barrier comes behind it.
 ///
-/// What the model leaves out: power cuts of the sources' hosts (``SiteLife`` has them), archives and exports behind the
+/// What the model leaves out: power cuts of the sources' hosts (``SiteLife`` has them), archives and exports after the
 /// merged journal, and a store that answers slowly: its answers come at once, or never.
 ///
 /// `@unchecked Sendable`: a life runs on one thread.

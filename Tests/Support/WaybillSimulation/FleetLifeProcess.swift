@@ -49,12 +49,12 @@ final class FleetReceiverProcess: @unchecked Sendable {
             life.violate("nothing was damaged, but \(receiver.label)'s journal reports \(damage)")
         }
         let conditions = HostConditions(
-            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry,
+            lastMark: journal.lastMark, configuration: configuration.host, data: data, telemetry: telemetry.host,
             sealInterval: .seconds(60))
         conditions.marks.set(true, for: Self.reader)
         let formerEnd = journal.end
         let seed = StartSeed(id: life.dice.next(), incarnation: Incarnation(life.dice.next(), life.dice.next()))
-        try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
+        try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry.journal)
         self.membership?.begins(after: formerEnd, at: journal.end)
         let identity = journal.identity(name: receiver.name)
         self.uploader = try Uploader(

@@ -5,7 +5,7 @@ internal import WaybillSystem
 internal import WaybillTestSupport
 
 /// When a projection wants to continue.
-enum ProjectionWish: Comparable {
+enum ProjectionTurn: Comparable {
     case now
     case at(MonotonicTime)
     case later
@@ -13,11 +13,11 @@ enum ProjectionWish: Comparable {
 
 protocol ProjectionDriver: AnyObject {
     /// What its next turn was scheduled for.
-    var scheduled: ProjectionWish? { get set }
+    var scheduled: ProjectionTurn? { get set }
     var scheduleCount: Int { get set }
     /// How many milliseconds it takes for a batch.
     var delay: ClosedRange<Int> { get }
-    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish
+    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionTurn
     func act(_ feed: JournalFeed, _ now: MonotonicTime)
     func isIdle(_ feed: JournalFeed) -> Bool
     var isRecovering: Bool { get }
@@ -27,7 +27,7 @@ protocol ProjectionDriver: AnyObject {
 
 final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
     private var group: ProjectionGroup<FaultyFiles, Output>
-    var scheduled: ProjectionWish?
+    var scheduled: ProjectionTurn?
     var scheduleCount = 0
     let delay: ClosedRange<Int>
 
@@ -39,7 +39,7 @@ final class GroupDriver<Output: Projection & ~Copyable>: ProjectionDriver {
         self.delay = delay
     }
 
-    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionWish {
+    func need(_ feed: JournalFeed, _ now: MonotonicTime) -> ProjectionTurn {
         switch self.group.need {
         case .next(let position, let deadline):
             if feed.next(after: position, until: Self.passed) != nil { return .now }

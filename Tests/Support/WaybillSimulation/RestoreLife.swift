@@ -13,7 +13,7 @@ internal import WaybillTestSupport
 /// The bucket refuses, forgets to answer and answers late. A source is a log, which stays, or a segment, of which nothing is
 /// left once the bucket has it. In lives with logs alone the directory is also put back from copies.
 ///
-/// Held after each restore: every stream stands at or beyond what its agent was told is stored. Held at the end: the
+/// Held after each restore: every stream stands at or past what its agent was told is stored. Held at the end: the
 /// journal has every line of every source exactly once.
 package struct RestoreLife: ~Copyable {
     private struct Source {

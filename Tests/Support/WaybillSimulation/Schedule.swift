@@ -43,7 +43,7 @@ final class Schedule {
         if !isDone() { self.now = max(self.now, end) }
     }
 
-    /// Lets go of everything that was to happen, and of what it holds.
+    /// Forgets everything that was to happen, and what it holds.
     func clear() {
         self.heap = []
     }

@@ -194,7 +194,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.wake(after: Int64(self.site.dice.int(10...300)) * 1000)
     }
 
-    /// Only the last wake-up counts; each step says anew when the next one is due.
+    /// Only the last wake-up counts; each step says again when the next one is due.
     private func wake(after delay: Int64) {
         self.wakeID += 1
         let id = self.wakeID
@@ -384,7 +384,7 @@ final class SimulatedBuffers: BatchBuffers, @unchecked Sendable {
     }
 }
 
-/// Holds a pump, which is no copy.
+/// Holds a pump, which is not a copy.
 final class Box {
     var value: Pump<FaultyFiles, SimulatedHints>
 

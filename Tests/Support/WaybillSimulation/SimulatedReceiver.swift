@@ -189,10 +189,10 @@ final class ReceiverProcess: @unchecked Sendable {
         let death = ProcessDeath(of: receiver.places, files)
         self.death = death
         let conditions = HostConditions(
-            lastMark: journal.lastMark, configuration: configuration, data: data, telemetry: telemetry,
+            lastMark: journal.lastMark, configuration: configuration.host, data: data, telemetry: telemetry.host,
             poison: PoisonWatch(in: data, version: "1.2.3", places: receiver.places))
         let seed = StartSeed(id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
-        try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry)
+        try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry.journal)
         let identity = journal.identity(name: receiver.name)
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
@@ -218,9 +218,9 @@ final class ReceiverProcess: @unchecked Sendable {
             of output: Output.Type, telling retirement: JournalRetirement
         ) -> ProjectionGroup<FaultyFiles, Output> {
             ProjectionGroup(
-                journalDirectory: data.journal, files: files, retirement: retirement, configuration: configuration,
-                settings: LiveSettings(configuration), conditions: conditions, clock: receiver.clock,
-                telemetry: telemetry)
+                journalDirectory: data.journal, files: files, retirement: retirement,
+                configuration: configuration.host, settings: LiveSettings(configuration.host),
+                conditions: conditions, clock: receiver.clock, telemetry: telemetry.host)
         }
         var archives = group(of: ArchiveProjection<FaultyFiles>.self, telling: retirement)
         archives.add(try ArchiveProjection(data: data, zone: .utc))
@@ -293,7 +293,7 @@ final class ReceiverProcess: @unchecked Sendable {
         if self.budget.freeByteCount > self.budgetByteCount {
             self.site.violate("\(self.receiver.name) gave back more memory than it took")
         }
-        if let name = self.shared.telemetry.unaccountable {
+        if let name = self.shared.telemetry.host.unaccountable {
             self.site.violate("\(self.receiver.name)'s \(name) cannot say where every line went")
         }
         self.beginCommit()

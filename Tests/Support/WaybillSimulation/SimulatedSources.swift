@@ -142,7 +142,7 @@ final class SimulatedLogger: TroubledLog {
             let text = "\(head)\"n\":\"\(token)\",\"f\":\"\(filler)\",\"end\":\"\(token.dropFirst())\"}\n"
             var bytes = Array(text.utf8)
             if self.site.knows(.tornLines), self.site.dice.chance(100) {
-                // In two pieces; whoever reads in between sees half a line.
+                // In two pieces; a reader in between sees half a line.
                 let half = bytes.count / 2
                 try self.append(file, Array(bytes[..<half]))
                 bytes.removeFirst(half)

@@ -130,7 +130,7 @@ package final class SiteLife {
         let poisonDice = Dice(seed: seed ^ 0x706F_6973_6F6E_0000)
         self.poisonDice = poisonDice
         if poisonDice.chance(250) { troubles.insert(.poison) }
-        // Who keeps no journal behind the checkpoints cannot do without them.
+        // Who keeps no journal after the checkpoints cannot do without them.
         if troubles.contains(.shortRetention) { troubles.remove(.rottenCheckpoint) }
         // What was written and never became durable is trouble enough for one disk and one life.
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .receiverPowerCuts]) {
@@ -190,7 +190,7 @@ package final class SiteLife {
         return "k\(String(1_000_000 + self.tokenCount))x"
     }
 
-    /// A name that is no such text: an export's records name the streams of their lines.
+    /// A name that is not such a text: an export's records name the streams of their lines.
     func nextName() -> String {
         self.tokenCount += 1
         return String(self.tokenCount)

@@ -13,7 +13,7 @@ internal import WaybillTestSupport
 ///     stage ─▶ commit ─▶ acknowledged ─▶ projected ─▶ checkpoint        died in any call, then started again
 ///                                            erase ─▶ lost checkpoints        in some lives (``StorageLife+Erasures``)
 ///
-/// Held after each start: no stream stands below what was acknowledged of it, and none beyond what was sent, and the
+/// Held after each start: no stream stands below what was acknowledged of it, and none past what was sent, and the
 /// proof of each is that of the bytes that were sent. Held at
 /// the end: the archive, sealed or not, has every line that is durable, byte for byte, exactly once, and nothing else, and no
 /// line of a person who was erased; also after one more power cut.

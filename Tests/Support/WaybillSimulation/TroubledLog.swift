@@ -10,7 +10,7 @@ protocol TroubledLog: AnyObject {
     /// Its writer's.
     var files: FaultyFiles { get }
     var file: FileID? { get set }
-    /// What stands behind the last LF.
+    /// What stands after the last LF.
     var partial: [UInt8] { get }
     /// Whether it is not what it will be in a moment.
     var isTearing: Bool { get set }
