@@ -12,15 +12,13 @@ import random
 import re
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 import unittest
 import zlib
 import zoneinfo
 
-from harness import REPOSITORY, run, until
+from harness import until
 from ledger import LedgerTest, archived, lines_of, quarantined, timestamp
 from peers import peak_mebibytes
 from scale import SEED, THOROUGH
@@ -119,32 +117,6 @@ class PayloadTests(AbuseTest):
     def whole(stream, raw, offset, payload):
         line, payload = batch(stream, raw, offset=offset, payload=payload)
         return line.encode() + b"\n" + payload
-
-    def test_what_the_agent_deflates_inflates_elsewhere(self):
-        """At every level the agent's batches are whole zlib streams for another implementation's inflate (T33)."""
-        segments = {}
-        for level in range(0, 10, 1 if THOROUGH else 3):
-            spool = self.site.root / f"spool-{level}"
-            spool.mkdir()
-            for path in [self.maker.segment(spool, self.maker.lines(400)), self.maker.segment(
-                    spool, [b'{"x":"%s"}\n' % self.chance.randbytes(9000).hex().encode() for _ in range(40)])]:
-                with open(path, "rb") as file:
-                    segments[os.path.basename(path).removesuffix(".ndjson")] = file.read()
-            directory = self.site.root / "received"
-            peer = subprocess.Popen(
-                [sys.executable, "-B", REPOSITORY / "Tools" / "waybill.py", "receive", "--listen", "127.0.0.1:0",
-                 "--directory", directory], stdout=subprocess.PIPE, text=True)
-            try:
-                to = json.loads(peer.stdout.readline())["listening"]
-                result = run("agent", "--state", self.site.root / f"state-{level}", "--to", to, "--spool", spool, "--once",
-                             "--compression", level)
-            finally:
-                peer.kill()
-                peer.wait()
-                peer.stdout.close()
-            self.assertEqual(result.returncode, 0, result.stderr.decode()[-800:])
-        received = {path.stem: path.read_bytes() for path in directory.glob("*.bytes")}
-        self.assertEqual({name for name in segments if segments[name] != received.get(name)}, set())
 
     @unittest.skipUnless(THOROUGH, "takes the minute that a payload may take")
     def test_a_payload_that_trickles_ends_at_its_deadline(self):

@@ -134,28 +134,6 @@ class OnceTests(AgentTest):
         self.assertIn(b"state directory", second.stderr)
         self.assertTrue(first.is_running)
 
-    def test_a_second_agent_on_one_spool_is_refused(self):
-        """Two that ship one spool would send its lines twice: the second ends with 75 and a reason."""
-        self.site.receiver()
-        first = self.site.agent()
-        first.until_logged("connected")
-        arguments = self.site.agent_arguments("--once")
-        arguments[arguments.index("--state") + 1] = str(self.site.root / "another-state")
-        second = run(*arguments)
-        self.assertEqual(second.returncode, 75, second.stderr[-500:])
-        self.assertIn(f"lock {self.site.spool}: ".encode(), second.stderr)
-        self.assertTrue(first.is_running)
-
-    def test_the_token_is_asked_for(self):
-        """With a token set, an agent without it gives up with 69, and one with it ships."""
-        receiver = self.site.receiver(env={"WAYBILL_TOKEN": "right-0123456789-token"})
-        self.maker.spool(self.site.spool, self.ledger, 50_000)
-        arguments = self.site.agent_arguments("--once", "--patience", "2")
-        self.assertEqual(run(*arguments, env={"WAYBILL_TOKEN": "wrong"}).returncode, 69)
-        self.assertEqual(run(*arguments, env={"WAYBILL_TOKEN": "right-0123456789-token"}).returncode, 0)
-        self.assertNotIn("right-0123456789-token", receiver.log())
-        self.assert_stored(receiver)
-
 
 class RestTests(AgentTest):
     """What an agent does when there is nothing to do."""
@@ -245,28 +223,6 @@ class SpoolTests(AgentTest):
 class ForeignFileTests(AgentTest):
     """NDJSON that other programs write."""
 
-    def test_rename_rotation_while_running(self):
-        """A file that is renamed and begun anew again and again arrives whole, with the pattern on the live name alone."""
-        receiver = self.site.receiver()
-        agent = self.site.agent(*self.globbing("web.json"))
-        agent.until_logged("connected")
-        for turn in range(8):
-            for _ in range(5):
-                lines = self.maker.foreign(200)
-                self.ledger.add(lines)
-                self.append("web.json", lines)
-            self.until_archived(self.ledger.line_count - 500)
-            for number in range(turn, 0, -1):
-                os.rename(self.folder / f"web.json.{number}", self.folder / f"web.json.{number + 1}")
-            os.rename(self.folder / "web.json", self.folder / "web.json.1")
-            # The writer still has the renamed file open for a while.
-            late = self.maker.foreign(20)
-            self.ledger.add(late)
-            self.append("web.json.1", late)
-        self.until_archived(self.ledger.line_count)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
-
     def test_memory_stays_small_for_an_endless_line(self):
         """A line of 64 MiB costs the agent no memory to speak of."""
         self.site.receiver()
@@ -289,16 +245,6 @@ class ForeignFileTests(AgentTest):
         self.append("d.json", lines)
         self.site.once(*self.globbing(), timeout=40)
         self.assert_stored(receiver)
-
-    def test_named_members_hold_time_and_name(self):
-        """`--time-member` decides the day of a foreign line."""
-        receiver = self.site.receiver()
-        line = b'{"when":"2026-03-04T05:06:07Z","time":"2026-01-01T00:00:00Z","what":"boot"}\n'
-        self.append("web.json", [line])
-        self.site.once(*self.globbing(), "--time-member", "when", "--name-member", "what")
-        self.assertEqual(receiver.stop(), 0)
-        part = self.site.data / "archive/env=prod/bundle=com.example.web/date=2026-03-04/part-00001.ndjson"
-        self.assertEqual(part.read_bytes(), line)
 
 
 class NameTests(AgentTest):

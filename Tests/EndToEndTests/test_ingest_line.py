@@ -9,12 +9,10 @@ import os
 import random
 import re
 import socket
-import ssl
 import struct
 import time
 import urllib.request
 
-from certificates import Authority
 from harness import free_port, patience, until
 from peers import Listener
 from scale import SEED
@@ -164,20 +162,6 @@ class StreamTests(LineTest):
             self.assertEqual((line["principal"], line["by"], line["via"], line["peer"]), ("web", "token", "door", tunnel.place))
         self.assertNotIn(self.TOKENS["web"], self.door.process.log())
 
-    def test_what_is_acknowledged_is_durable(self):
-        peer = self.through()
-        peer.open("s-1")
-        raw = self.made(8)
-        self.ship(peer, raw)
-        self.process.kill()
-        self.restart()
-        again = self.through()
-        self.assertEqual(again.open("s-1"), f"AT 1 {len(raw)}")
-        again.assert_proved("s-1", raw)
-        again.batch("s-1", raw)
-        self.assertEqual(again.line(), f"ACK 1 {len(raw)}")
-        self.assert_stored(self.process)
-
     def test_an_agent_continues_by_either_way(self):
         peer, raws = self.through(), [self.made(3) for _ in range(3)]
         peer.open("s-1")
@@ -269,18 +253,6 @@ class EntryTests(LineTest):
         for text in (self.door.process.log(), self.process.log(), self.audit.read_text()):
             for secret in (*self.TOKENS.values(), key, other_key, "wrong-0123456789abcdef"):
                 self.assertNotIn(secret, text)
-
-    def test_a_principal_of_certificates_alone_gets_in_directly_only(self):
-        authority = Authority(self.site.root / "ca")
-        chain, key = authority.issue("receiver")
-        self.site_of(
-            self.entry("web", "certificates: [web.example.com]"), "name: machine, certificates: [machine.example.com]",
-            receiver=f"  tls: {{certificate: {chain}, key: {key}, client_ca: {authority.certificate}}}\n")
-        context = ssl.create_default_context(cafile=authority.certificate)
-        context.load_cert_chain(*authority.issue("machine", "DNS:machine.example.com", kind="clientAuth"))
-        self.assertTrue(self.refusal(tls=context).startswith("READY "))
-        self.assertEqual(self.stranger().hello(), WRONG)
-        self.through("web")
 
     def test_wrong_tokens_are_slowed_by_the_address_behind_the_door(self):
         self.site_of(extra="  trusted_proxies: [127.0.0.1]\n")

@@ -9,7 +9,6 @@ import urllib.parse
 
 from harness import REPOSITORY, free_port
 from live_site import ROWS, LiveSite, LiveTest, event, screen
-from scale import at_night
 
 PAGE = REPOSITORY / "Sources" / "Programs" / "WaybillLive" / "Page"
 BYTES_MAX = 100_000
@@ -276,31 +275,3 @@ class AccessTests(LiveTest):
         self.shows(page, 2)
         page.until("document.getElementById('notice').hidden")
         page.close()
-
-
-@at_night
-class KillTests(LiveTest):
-    """Each event is seen once, whatever dies."""
-
-    COUNT, BATCH = 5_000, 100
-
-    def test_every_event_is_seen_once_across_kills(self):
-        page = self.filtered()
-        # A pause keeps what comes, by its position; "match" counts what was sent.
-        page.press(" ")
-        self.quiet = False
-        batches = self.COUNT // self.BATCH
-        for number in range(batches):
-            self.send(self.BATCH)
-            if number == batches // 3:
-                self.live.kill()
-                type(self).live, _ = self.site.start_live()
-            if number == 2 * batches // 3:
-                self.receiver.kill()
-                self.site.peer.close()
-                type(self).receiver = self.site.start_receiver()
-        shown = "document.getElementById('shown').innerText"
-        page.until(f"{shown}.startsWith('paused · 5,000 new · 0 shown · ')", "each event is seen once", 60)
-        # A batch that the death cut off may come again; its events are kept once all the same.
-        matching = int(page.text("#shown").split(" · ")[3].split(" of ")[0].replace(",", ""))
-        self.assertIn(matching, (self.COUNT, self.COUNT + self.BATCH))

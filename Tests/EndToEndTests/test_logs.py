@@ -27,15 +27,6 @@ class FormatTests(SiteTest):
         self.assertEqual(receiver.stop(), 0, receiver.log())
         return receiver.log().splitlines()
 
-    def test_json_has_numbers_and_addresses(self):
-        for choice in ([], ["--log-format", "json"], ["--log-format", "auto"]):
-            lines = [json.loads(line) for line in self.logged(*choice, name=f"{len(choice)}{choice[-1:]}.log")]
-            started = next(line for line in lines if line["message"] == "receiver started")
-            self.assertEqual((started["listen"], started["level"], started["streams"]), (self.site.address, "info", 0))
-            self.assertIs(type(started["journal_end"]), int)
-            stopped = next(line for line in lines if line["message"] == "receiver stopped")
-            self.assertEqual((stopped["batches"], stopped["reloads"]), (0, 0))
-
     def test_the_last_line_has_the_format(self):
         receiver = self.site.receiver()
         second = ["receiver", "--data", self.site.data, "--listen", f"127.0.0.1:{free_port()}"]

@@ -5,7 +5,6 @@ import grp
 import ipaddress
 import json
 import os
-import random
 import socket
 import ssl
 import stat
@@ -13,7 +12,6 @@ import time
 
 from certificates import Authority
 from harness import free_port, patience, run, until
-from scale import SEED
 from test_hostile_principals import PrincipalsTest
 from wire import Peer
 
@@ -124,30 +122,6 @@ class HeaderTests(ProxiedTest):
                 self.assertEqual(self.connected()[agent], (expected, proxy))
         self.assertEqual(self.refusals(), {})
 
-    def test_a_stream_beside_a_direct_one(self):
-        self.start()
-        peer = self.let_in(header("192.0.2.1", 5001), "behind")
-        self.assertEqual(peer.open("s"), "AT 1 0")
-        offset = self.ship(peer)
-        self.process.kill()
-        self.process = self.site.receiver("--config", self.site.root / "waybill.yaml", exports="none")
-        direct = self.peer("web", "before")
-        self.assertEqual(direct.open("s"), f"AT 1 {offset}")
-        offset = self.ship(direct, offset)
-        direct.close()
-        until(lambda: len(self.entries("disconnected")) == 1, 10)
-        peer = self.let_in(header("192.0.2.1", 5002), "behind")
-        self.assertEqual(peer.open("s"), f"AT 1 {offset}")
-        offset = self.ship(peer, offset)
-        peer.send(f"SEAL 1 {offset}")
-        self.assertEqual(peer.line(), "SEALED 1")
-        self.assert_stored(self.process)
-        self.assertEqual([(line["agent"], line.get("via")) for line in self.entries("opened")],
-                         [("behind", "proxy"), ("before", None), ("behind", "proxy")])
-        [line] = self.entries("sealed")
-        self.assertEqual((line["peer"], line["via"]), ("192.0.2.1:5002", "proxy"))
-        self.assertEqual(self.process.log().count("ERR"), 0)
-
     def test_a_header_in_pieces_and_with_what_follows(self):
         self.start()
         connection = self.connect()
@@ -180,42 +154,6 @@ class RefusalTests(ProxiedTest):
         self.assert_logged("header")
         self.assertNotIn(self.TOKENS["web"], self.process.log())
         self.assertEqual(self.entries("connected") + self.entries("refused"), [])
-
-    def test_headers_that_are_none(self):
-        self.start()
-        address = ipaddress.ip_address("192.0.2.1").packed
-        cases = (
-            header("192.0.2.1", command=0x11), header("192.0.2.1", command=0x22), header("192.0.2.1", command=0x2F),
-            header("192.0.2.1", family=0x12), header("192.0.2.1", family=0x41), header("192.0.2.1", family=0x01),
-            # Shorter than its addresses.
-            header(family=IPV4, content=address), header("192.0.2.1", family=IPV6), header("192.0.2.1", family=UNIX),
-            # Longer than may be, however much of it is there.
-            header("192.0.2.1", more=padding(HEADER_MAX - 16 - 12 + 1)), header("192.0.2.1", length=HEADER_MAX - 16 + 1),
-            header("192.0.2.1", length=65535), header(command=LOCAL, length=65535),
-            SIGNATURE[:-1] + b"\r" + header("192.0.2.1")[12:])
-        for first in cases:
-            with self.subTest(first=first[:40].hex()):
-                self.assert_closed(self.connect(first))
-        self.assertEqual(self.refusals(), {"header": len(cases)})
-        # What is no TLV says nothing about the proxy.
-        self.let_in(header("192.0.2.1", more=b"\xe0\xff\xffdoor"), "cut")
-        until(lambda: self.entries("connected"), 10)
-        self.assertEqual(self.connected()["cut"][1], "proxy")
-
-    def test_random_bytes(self):
-        self.start()
-        chance = random.Random(SEED)
-        for number in range(200):
-            whole = bytearray(header("192.0.2.1", more=tlv(SOFTWARE, b"door")) + chance.randbytes(40))
-            whole[chance.randrange(16)] ^= 1 << chance.randrange(8)
-            with contextlib.suppress(OSError):
-                connection = self.connect(chance.randbytes(chance.randrange(1, 600)) if number % 2 else bytes(whole))
-                connection.shutdown(socket.SHUT_WR)
-                connection.settimeout(patience(15))
-                while connection.recv(1000):
-                    pass
-        self.assertTrue(self.process.is_running)
-        self.let_in(header("192.0.2.1"))
 
     def test_a_header_that_is_not_whole_in_time(self):
         self.start()
@@ -302,29 +240,6 @@ class RefusalTests(ProxiedTest):
 
 class AccountTests(ProxiedTest):
     """Until `HELLO` is accepted, what an address may do is what the carried one may do."""
-
-    def test_wrong_tokens(self):
-        self.start()
-
-        def guess(address, number):
-            return self.proxied(header(address, 5000 + number) + HELLO % b"guess-%d-0123456789" % number)
-
-        start = time.monotonic()
-        for number in range(8):
-            self.assertEqual(guess("192.0.2.1", number).line(), WRONG)
-        # Three at once, then after 0.25, 0.5, 1, 2 and 4 seconds.
-        self.assertGreater(time.monotonic() - start, 7.5)
-        slow = guess("192.0.2.1", 8)
-        self.assertEqual(guess("192.0.2.2", 9).line(), WRONG)
-        self.assertEqual(guess("2001:db8::1", 10).line(), WRONG)
-        self.let_in(header("192.0.2.1"))
-        slow.socket.settimeout(0.01)
-        with self.assertRaises(TimeoutError):
-            slow.socket.recv(1)
-        until(lambda: len(self.entries("refused")) == 11, 20)
-        self.assertEqual({line["peer"].rpartition(":")[0] for line in self.entries("refused")},
-                         {"192.0.2.1", "192.0.2.2", "[2001:db8::1]"})
-        self.assertEqual({line.get("via") for line in self.entries("refused")}, {"proxy"})
 
     def test_silent_connections(self):
         self.start(extra="  limits: {silent_connections: 3}\n")

@@ -185,23 +185,6 @@ class BadPeerTests(ReceiverTest):
         self.assertLess(time.monotonic() - started, patience(20))
         self.finish()
 
-    def test_batches_that_are_not_what_they_say(self):
-        """Wrong checksum, counts, payloads that are cut, damaged or have more behind them: `corrupt`, nothing stored."""
-        raw = b"".join(self.maker.lines(5))
-        payload = zlib.compress(raw)
-        self.assert_refused("corrupt", raw, crc=0)
-        self.assert_refused("corrupt", raw, lines=4)
-        self.assert_refused("corrupt", raw, lines=6)
-        self.assert_refused("corrupt", raw, raw_count=len(raw) - 1)
-        self.assert_refused("corrupt", raw, raw_count=len(raw) + 1)
-        self.assert_refused("corrupt", raw, payload=payload[:-1])
-        self.assert_refused("corrupt", raw, payload=payload + b"\0")
-        self.assert_refused("corrupt", raw, payload=payload + payload)
-        self.assert_refused("corrupt", raw, payload=payload[:-1] + bytes([payload[-1] ^ 1]))
-        self.assert_refused("corrupt", raw, payload=raw)
-        self.assert_refused("corrupt", raw, payload=zlib.compress(raw)[2:-4])
-        self.finish()
-
     def test_bombs(self):
         """Payloads that inflate to far more than they say, or say more than they can hold, cost no memory."""
         bomb = zlib.compress(bytes(200 << 20), 9)
@@ -273,15 +256,6 @@ class BadPeerTests(ReceiverTest):
         """Whether the peer's socket takes nothing for half a second."""
         return not select.select([], [peer.socket], [], 0.5)[1]
 
-    def test_payloads_that_stall_do_not_starve_others(self):
-        """Peers that announce large batches and send nothing of them do not take the memory of those that do."""
-        stalled = []
-        for number in range(12):
-            peer = self.peer(f"stalled-{number}", f"stalled-{number}")
-            peer.send("BATCH 1 0 2000000 1 2000000 00000000")
-            stalled.append(peer)
-        self.finish()
-
 
 class DataDirectoryTests(ReceiverTest):
     """Data directories that cannot be used."""
@@ -326,15 +300,6 @@ class DataDirectoryTests(ReceiverTest):
         self.assertIn(str(path), text)
         self.assertEqual(path.read_text(), "mine")
 
-    def test_an_address_in_use(self):
-        """Two receivers on one port: the second says which address, and what to do."""
-        first = self.site.receiver()
-        result = run("receiver", "--data", self.site.root / "other", "--listen", self.site.address, timeout=30)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn(self.site.address, result.stderr.decode())
-        self.assertIn("--listen", result.stderr.decode())
-        self.assertTrue(first.is_running)
-
     def test_a_directory_that_is_read_only(self):
         """A read-only file system ends the start with a reason."""
         path = self.site.mount("read-only", "4m")
@@ -353,25 +318,6 @@ class DataDirectoryTests(ReceiverTest):
 
 class FullDiskTests(ReceiverTest):
     """A disk that fills up under the receiver and is freed again."""
-
-    def test_acks_are_withheld_until_there_is_room(self):
-        """On a full disk nothing is acknowledged and the agent keeps everything; both continue by themselves after."""
-        disk = self.site.mount("disk", "48m")
-        ballast = disk / "ballast"
-        receiver = self.site.receiver(exports="csv", data=disk / "data")
-        self.fill_up(ballast)
-        self.maker.spool(self.site.spool, self.ledger, 15_000_000)
-        agent = self.site.agent()
-        receiver.until_logged("acks are withheld", 60)
-        self.assertTrue(receiver.is_running and agent.is_running)
-        self.assertLess(receiver.resident_mebibytes(), MEMORY_MEBIBYTES)
-        self.assertGreater(len(list(self.site.spool.glob("*.ndjson"))), 0)
-        ballast.unlink()
-        until(lambda: not any(self.site.spool.iterdir()), 60, "the agent continues by itself")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
-        comparison = self.ledger.compare(stored(disk / "data"))
-        self.assertTrue(comparison.is_clean, str(comparison))
 
     def test_kills_on_a_full_disk_lose_nothing(self):
         """A receiver that is killed while its disk is full starts again when there is room, with every acknowledged line."""
