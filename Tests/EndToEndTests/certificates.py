@@ -1,5 +1,7 @@
 """Authorities and certificates that live as long as a test, made with the `openssl` command line."""
 
+import os
+import shutil
 import subprocess
 import unittest
 
@@ -30,6 +32,13 @@ def openssl(*arguments):
 def new_key(path):
     openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-out", path)
     return path
+
+
+def install(identity, *targets):
+    """Replaces a certificate and its key at once, as programs that renew them do."""
+    for source, target in zip(identity, targets):
+        shutil.copy(source, f"{target}.new")
+        os.replace(f"{target}.new", target)
 
 
 class Authority:

@@ -4,15 +4,21 @@ Every test gets a `Site`: a temporary directory with a data directory, an agent'
 a site started are killed, and the directory is removed, when the test ends.
 """
 
+import contextlib
 import fcntl
+import http.client
+import http.server
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.request
@@ -100,11 +106,98 @@ def free_port():
     return PORTS.take()
 
 
+def request(port, path, method="GET", body=None, headers=None, address="127.0.0.1"):
+    """Asks a program on this machine from an address; returns the status, the headers and the body of its answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience(20), source_address=(address, 0))
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def page(address, path="/metrics"):
+    """What a program answers to GET at the address of its metrics."""
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=patience(10)) as answer:
+        return answer.read().decode()
+
+
+def samples(address, name):
+    """The values of a metric by their labels, which are written as on the page."""
+    found = re.findall(rf"^{name}({{.*}})? (\S+)$", page(address), re.MULTILINE)
+    return {labels: float(value) for labels, value in found}
+
+
 def metric(address, name):
     """The values of a metric, one for each set of labels."""
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=patience(10)) as answer:
-        lines = answer.read().decode().splitlines()
-    return [float(line.split()[-1]) for line in lines if line.replace("{", " ").split()[:1] == [name]]
+    return list(samples(address, name).values())
+
+
+def check_metrics(test, address):
+    """promtool has nothing to say about a page of metrics, which is returned."""
+    if not shutil.which("promtool"):
+        raise unittest.SkipTest("there is no promtool")
+    text = page(address)
+    result = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, check=False)
+    test.assertEqual((result.returncode, result.stdout + result.stderr), (0, b""), address)
+    return text
+
+
+def fill_up(disk):
+    """Takes every byte that a disk has left; returns the file that has them."""
+    ballast = disk / "ballast"
+    with open(ballast, "ab", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
+    return ballast
+
+
+def compiled(source, folder):
+    """Compiles a file of C into a library for LD_PRELOAD; skips the test where there is no compiler."""
+    compiler = shutil.which("cc") or shutil.which("clang")
+    if not compiler:
+        raise unittest.SkipTest("there is no C compiler")
+    library = folder / f"{source.stem}.so"
+    if not library.exists():
+        flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+        subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True, timeout=120)
+    return library
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers requests to a server of a test's own, and says nothing of them."""
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves HTTP on a loopback port until it is closed; its handlers find `attributes` in it."""
+
+    request_queue_size = 128
+
+    def __init__(self, handler, port=0, **attributes):
+        super().__init__(("127.0.0.1", port), handler)
+        vars(self).update(attributes)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        # A client that is gone is no error.
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+def serve(test, handler, **options):
+    """The same until a test ends."""
+    server = Server(handler, **options)
+    test.addCleanup(server.close)
+    return server
 
 
 def run(*arguments, stdin=b"", timeout=60, env=None):
@@ -114,12 +207,22 @@ def run(*arguments, stdin=b"", timeout=60, env=None):
         env={**os.environ, **(env or {})})
 
 
-def succeed(*arguments, **options):
-    """The same for a command that must end with 0."""
+def ended(code, *arguments, **options):
+    """The same for a command that must end with that code."""
     result = run(*arguments, **options)
-    if result.returncode != 0:
-        raise AssertionError(f"{arguments[0]}: {result.returncode}: {(result.stdout + result.stderr).decode()[-2000:]}")
+    if result.returncode != code:
+        said = (result.stdout + result.stderr).decode()[-2000:]
+        raise AssertionError(f"{' '.join(map(str, arguments))}: ended with {result.returncode}, not {code}: {said}")
     return result
+
+
+def succeed(*arguments, **options):
+    return ended(0, *arguments, **options)
+
+
+def failure(code, *arguments, **options):
+    """What a command says on standard error that must end with that code."""
+    return ended(code, *arguments, **options).stderr.decode()
 
 
 class Process:
@@ -142,6 +245,10 @@ class Process:
         with open(self.log_path, "rb") as file:
             file.seek(self.log_start)
             return file.read().decode("utf-8", "replace")
+
+    def entries(self):
+        """The lines of the log, which have members."""
+        return [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
 
     def until_logged(self, text, seconds=20):
         until(lambda: text in self.log(), seconds, f"'{text}' in {self.log_path.name}")
@@ -166,10 +273,18 @@ class Process:
             raise AssertionError(f"did not end within {patience(seconds)} s: {self.log()[-2000:]}") from None
 
     def resident_mebibytes(self):
-        for line in pathlib.Path(f"/proc/{self.child.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        raise AssertionError("the process is gone")
+        return self.mebibytes("VmRSS")
+
+    def peak_mebibytes(self):
+        """The most memory that was ever resident."""
+        return self.mebibytes("VmHWM")
+
+    def mebibytes(self, field):
+        text = pathlib.Path(f"/proc/{self.child.pid}/status").read_text()
+        found = re.search(rf"^{field}:\s+(\d+) kB$", text, re.MULTILINE)
+        if not found:
+            raise ProcessLookupError("the process is gone")
+        return int(found[1]) / 1024
 
     def open_files(self):
         """What the process holds open, deleted files with their ` (deleted)`."""
@@ -205,6 +320,12 @@ class Site:
         for mount in reversed(self.mounts):
             subprocess.run(["umount", mount], check=False, capture_output=True)
         shutil.rmtree(self.root, ignore_errors=True)
+
+    def write(self, name, text):
+        """Writes a file of the site at once, as an editor does: a reload never sees half of it."""
+        path, new = self.root / name, self.root / f"{name}.new"
+        new.write_text(text)
+        return new.rename(path)
 
     @property
     def address(self):
@@ -249,10 +370,7 @@ class Site:
 
     def once(self, *arguments, timeout=120):
         """Ships everything there is; returns the summary."""
-        result = run(*self.agent_arguments("--once", *arguments), timeout=timeout)
-        if result.returncode != 0:
-            raise AssertionError(f"agent --once: {result.returncode}: {result.stderr.decode()[-2000:]}")
-        return json.loads(result.stdout)
+        return json.loads(succeed(*self.agent_arguments("--once", *arguments), timeout=timeout).stdout)
 
     def mount(self, name, size):
         """Mounts a small memory file system; skips the test where that is not allowed."""
@@ -274,10 +392,14 @@ class SiteTest(unittest.TestCase):
         self.addCleanup(self.site.close)
         self.addCleanup(self.show_logs)
 
+    def stop_all(self, *processes):
+        """Stops one after the other; each ends with 0."""
+        for process in processes:
+            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+
     def assert_verified(self, data=None, *arguments):
         """`waybill inspect --verify` finds nothing to complain of in a data directory, by default the site's."""
-        result = run("inspect", "--verify", *arguments, data or self.site.data, timeout=300)
-        self.assertEqual(result.returncode, 0, (result.stdout + result.stderr).decode()[-3000:])
+        succeed("inspect", "--verify", *arguments, data or self.site.data, timeout=300)
 
     def show_logs(self):
         if self._outcome.success:

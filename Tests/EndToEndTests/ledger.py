@@ -8,7 +8,7 @@ import hashlib
 import os
 import random
 
-from harness import SiteTest
+from harness import SiteTest, until
 from scale import SEED
 
 SEGMENT_BYTES = 1 << 20
@@ -223,11 +223,32 @@ class LedgerTest(SiteTest):
         super().setUp()
         self.maker, self.ledger = EventMaker(self.LINES), Ledger()
 
+    def made(self, count, **changes):
+        """Events that a test sends itself."""
+        lines = self.maker.lines(count, **changes)
+        self.ledger.add(lines)
+        return lines
+
+    def write_log(self, path, count):
+        """Appends so many lines to the log of another program; returns them."""
+        lines = self.maker.foreign(count)
+        self.ledger.add(lines)
+        with open(path, "ab") as file:
+            file.write(b"".join(lines))
+        return lines
+
+    def stored_count(self, data=None):
+        return sum(1 for _ in stored(data or self.site.data))
+
+    def until_stored(self, count=None, seconds=30, data=None):
+        """Waits until so many lines are stored, by default as many as were made."""
+        until(lambda: self.stored_count(data) >= (count or self.ledger.line_count), seconds, "the lines are stored")
+
     def assert_each_once(self, data=None):
         comparison = self.ledger.compare(stored(data or self.site.data))
         self.assertTrue(comparison.is_clean, f"seed {SEED}: {comparison}")
 
-    def assert_stored(self, receiver, data=None):
-        """Stops the receiver and compares everything it stored with the ledger."""
-        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
+    def assert_stored(self, receiver, agent=None, data=None):
+        """Stops an agent and the receiver, and compares everything that is stored with the ledger."""
+        self.stop_all(*([agent] if agent else []), receiver)
         self.assert_each_once(data)

@@ -1,6 +1,5 @@
 """A receiver with every provider, `waybill live` over its data, and a browser; and events for them."""
 
-import http.client
 import itertools
 import json
 import re
@@ -9,7 +8,7 @@ import unittest
 import urllib.parse
 
 from browser import PROGRAM, Browser, is_installed
-from harness import Site, free_port, patience, until
+from harness import Site, free_port, request, until
 from ledger import timestamp, utc_now
 from wire import Peer
 
@@ -113,15 +112,10 @@ class LiveSite(Site):
 
     def ask(self, path, method="GET", body=None, host=None, token=True, **headers):
         """One request, as a script makes it; returns status, headers and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.live_port, timeout=patience(20))
         bearer = {"Authorization": f"Bearer {self.token}"} if token else {}
-        connection.request(method, path, body, {
+        return request(self.live_port, path, method, body, {
             "Host": host or f"127.0.0.1:{self.live_port}", **bearer,
             **{name.replace("_", "-"): value for name, value in headers.items()}})
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        return answer.status, answer.headers, content
 
     def json(self, path):
         status, _, content = self.ask(path)

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import json
 import os
 import subprocess
 import threading
@@ -91,24 +90,14 @@ class ProgramTest(SideBySideTest):
         self.assertEqual(self.agent.stop(), 0)
         self.assertIn(self.summary()["lost_bytes"], lost_bytes, self.told("lost_bytes"))
 
-    def entries(self):
-        return [json.loads(line) for line in self.agent.log().splitlines() if line.startswith("{")]
-
     def summary(self):
-        return next(entry["summary"] for entry in reversed(self.entries()) if entry["message"] == "agent stopped")
+        return next(entry["summary"] for entry in reversed(self.agent.entries()) if entry["message"] == "agent stopped")
 
     def told(self, member):
         """What the agent logged that has a member."""
-        return [entry for entry in self.entries() if member in entry]
+        return [entry for entry in self.agent.entries() if member in entry]
 
     # MARK: Lines
-
-    def write(self, path, count):
-        """Appends lines, each of which must be stored once."""
-        lines = self.maker.foreign(count)
-        self.append(path, lines)
-        self.ledger.add(lines)
-        return lines
 
     def expect_again(self, path):
         """What a file holds now must be stored once more."""

@@ -8,7 +8,6 @@ import base64
 import collections
 import email.utils
 import gzip
-import http.server
 import json
 import random
 import socket
@@ -18,7 +17,7 @@ import time
 import urllib.parse
 import zlib
 
-from harness import REPOSITORY
+from harness import REPOSITORY, Handler, Server
 
 sys.path.insert(0, str(REPOSITORY / "Tools" / "validators"))
 import registry  # noqa: E402
@@ -67,6 +66,14 @@ class Failure(Exception):
         self.status, self.body, self.headers = status, body, headers or {}
 
 
+class Posts(Handler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self):
+        self.server.provider.serve(self)
+
+
 class FalseProvider:
     """One provider on a loopback port.
 
@@ -81,36 +88,11 @@ class FalseProvider:
         self.order, self.complaints, self.requests, self.times = [], [], [], []
         self.seen_faults = collections.Counter()
         self.script = []
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True
-
-            def do_POST(self):
-                server.serve(self)
-
-            def log_message(self, *arguments):
-                pass
-
-        class Server(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 64
-
-            def handle_error(self, request, client_address):
-                if not isinstance(sys.exc_info()[1], OSError):
-                    super().handle_error(request, client_address)
-
-        self.http = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-
-    @property
-    def address(self):
-        return f"http://127.0.0.1:{self.http.server_address[1]}"
+        self.http = Server(Posts, provider=self)
+        self.address = self.http.url
 
     def close(self):
-        self.http.shutdown()
-        self.http.server_close()
+        self.http.close()
 
     # What comes in
 

@@ -20,9 +20,8 @@ import zoneinfo
 
 from harness import until
 from ledger import LedgerTest, archived, lines_of, quarantined, timestamp
-from peers import peak_mebibytes
 from scale import SEED, THOROUGH
-from wire import Peer, batch
+from wire import batch, let_in
 
 WIRE_MAX, RAW_MAX = 2162688, 2 << 20
 
@@ -34,16 +33,8 @@ class AbuseTest(LedgerTest):
         super().setUp()
         self.chance = random.Random(SEED)
 
-    def made(self, count, **changes):
-        lines = self.maker.lines(count, **changes)
-        self.ledger.add(lines)
-        return lines
-
     def peer(self, agent="abuse"):
-        peer = Peer(self.site.port)
-        self.addCleanup(peer.close)
-        self.assertTrue(peer.hello(agent).startswith("READY "))
-        return peer
+        return let_in(self, self.site.port, agent)
 
 
 def zeros(byte_count):
@@ -70,7 +61,7 @@ class PayloadTests(AbuseTest):
         self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
         offset = len(raw)
         until(lambda: sum(1 for _ in archived(self.site.data)) == 3000, 20)
-        before = peak_mebibytes(receiver.child.pid)
+        before = receiver.peak_mebibytes()
         largest = zeros((WIRE_MAX // len(zeros(64 << 20)) * 64) << 20)
         good = zlib.compress(raw)
         for payload, raw_count in (
@@ -82,7 +73,7 @@ class PayloadTests(AbuseTest):
                 peer.batch("s", b"", offset=offset, payload=payload, raw_count=raw_count, lines=1)
                 self.assertRegex(peer.line(), f"^NAK 1 {offset} corrupt ")
                 self.assertEqual(peer.open("s"), f"AT 1 {offset}")
-        grown = peak_mebibytes(receiver.child.pid) - before
+        grown = receiver.peak_mebibytes() - before
         # What one batch may hold, compressed and inflated, for each of the threads that check.
         self.assertLess(grown, 32)
         more = self.made(3)
@@ -170,10 +161,10 @@ class GreedyPeerTests(AbuseTest):
         self.flood(peer, (b"".join(b"SKIP 1 %d 1 truncated -\n" % offset for offset in range(start, start + 5000))
                           for start in range(0, 1_000_000, 5000)))
         until(lambda: re.search(rb"ACK 1 1000000 \d+\n", peer.last), 60, "the last ACK")
-        self.assertLess(peak_mebibytes(receiver.child.pid), self.MEMORY_MEBIBYTES)
+        self.assertLess(receiver.peak_mebibytes(), self.MEMORY_MEBIBYTES)
         peer.socket.shutdown(socket.SHUT_RDWR)
         receiver.until_logged("an agent skipped more bytes")
-        logged = [json.loads(line) for line in receiver.log().splitlines() if "an agent skipped" in line]
+        logged = [entry for entry in receiver.entries() if "an agent skipped" in entry["message"]]
         self.assertEqual(len(logged), 11, "ten SKIPs, and the sum of the others")
         self.assertEqual((logged[-1]["skips"], logged[-1]["bytes"]), (999990, 999990))
         self.assertEqual(receiver.stop(), 0)
@@ -186,7 +177,7 @@ class GreedyPeerTests(AbuseTest):
         self.flood(peer, (b"".join(PayloadTests.whole("s", b"\n", offset, self.NEWLINE) for offset in range(start, start + 5000))
                           for start in range(0, count, 5000)))
         until(lambda: re.search(rb"ACK 1 %d \d+\n" % count, peer.last), 60, "the last ACK")
-        self.assertLess(peak_mebibytes(receiver.child.pid), self.MEMORY_MEBIBYTES)
+        self.assertLess(receiver.peak_mebibytes(), self.MEMORY_MEBIBYTES)
 
     def small_receiver(self):
         """A receiver that has 8 MiB for descriptions."""
@@ -207,7 +198,7 @@ class GreedyPeerTests(AbuseTest):
         for number in range(10):
             greedy.append(self.peer(f"greedy-{number}"))
             self.flood(greedy[-1], (self.opens(number, range(start, start + 100)) for start in range(1, 10_000, 100)))
-        self.assertLess(peak_mebibytes(receiver.child.pid), self.MEMORY_MEBIBYTES)
+        self.assertLess(receiver.peak_mebibytes(), self.MEMORY_MEBIBYTES)
         late = self.peer("late")
         late.send(self.opens(99, [1]))
         self.assertTrue(late.line().startswith("AT 1 0"))
@@ -291,8 +282,7 @@ class CountTests(AbuseTest):
         self.assertEqual(summary["lines"], self.ledger.line_count)
         self.assert_stored(receiver)
         counted = {}
-        for line in receiver.log().splitlines():
-            entry = json.loads(line)
+        for entry in receiver.entries():
             if entry["message"] == "projection stopped":
                 counted[entry["projection"]] = {
                     word: int(count) for word, count in (part.split() for part in entry["report"].split(", "))}
@@ -408,7 +398,7 @@ class NameTests(AbuseTest):
                 self.site.once()
             peak = max(peak, len(os.listdir(f"/proc/{receiver.child.pid}/fd")))
         self.site.once()
-        memory = peak_mebibytes(receiver.child.pid)
+        memory = receiver.peak_mebibytes()
         self.assert_stored(receiver)
         self.assertLess(peak, 1024)
         self.assertLess(memory, 200)

@@ -1,16 +1,15 @@
 """SIGHUP to an agent: what changes, what has to wait, what is refused; and that no line is lost or shipped twice meanwhile."""
 
 import json
-import os
 import pathlib
 import shutil
 import signal
 import tempfile
 import threading
 
-from certificates import Authority
+from certificates import Authority, install
 from harness import free_port, metric, patience, until
-from ledger import Ledger, LedgerTest, stored
+from ledger import Ledger, LedgerTest
 from scale import SEED, amount
 
 RELOADS = amount("WAYBILL_RELOADS", 25, 200)
@@ -38,10 +37,8 @@ class AgentReloadTest(LedgerTest):
         agent = {
             "state": str(self.site.state), "to": [self.site.address], "name": "web-1", "metrics": self.metrics,
             "sources": list(sources), **keys}
-        # JSON is YAML. Replaced at once: a reload never sees half of a file.
-        new = self.config.with_suffix(".new")
-        new.write_text(json.dumps({"agent": agent}, indent=1))
-        os.replace(new, self.config)
+        # JSON is YAML.
+        self.site.write("agent.yaml", json.dumps({"agent": agent}, indent=1))
 
     def start(self, *sources, env=None, **keys):
         self.write(*sources, **keys)
@@ -67,21 +64,9 @@ class AgentReloadTest(LedgerTest):
     def reload_count(self):
         return sum(metric(self.metrics, "waybill_agent_reloads_total"))
 
-    def append(self, name, lines):
-        with open(self.web / name, "ab") as file:
-            file.write(b"".join(lines))
-        self.ledger.add(lines)
-
-    def stored_count(self, data=None):
-        return sum(1 for _ in stored(data or self.site.data))
-
-    def until_stored(self, data=None):
-        until(lambda: self.stored_count(data) >= self.ledger.line_count, 60, "every line is stored")
-
     def assert_whole(self, agent, receiver, data=None):
-        self.until_stored(data)
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
+        self.until_stored(seconds=60, data=data)
+        self.stop_all(agent, receiver)
         self.assert_each_once(data)
 
 
@@ -89,13 +74,12 @@ class SourceTests(AgentReloadTest):
     def test_a_source_is_removed_and_returns_and_its_files_continue(self):
         receiver = self.site.receiver()
         agent = self.start(self.spool(), self.files())
-        self.append("a.log", self.maker.foreign(20))
+        self.write_log(self.web / "a.log", 20)
         self.maker.spool(self.site.spool, self.ledger, 50_000)
         self.until_stored()
         said = self.reload(agent, self.spool())
         self.assertIn(f"agent.sources[{self.web / '*.log'}]: present -> absent", said)
-        late = self.maker.foreign(20)
-        self.append("a.log", late)
+        late = self.write_log(self.web / "a.log", 20)
         # What is shipped after it shows that the agent has looked, and has left the file alone.
         more = Ledger()
         self.maker.spool(self.site.spool, more, 50_000)
@@ -114,13 +98,12 @@ class SourceTests(AgentReloadTest):
         receiver = self.site.receiver()
         agent = self.start(self.spool(), self.files())
         is_over = threading.Event()
-        lines = self.maker.foreign(20_000)
 
         def write():
-            rest = lines
-            while rest and not is_over.is_set():
-                self.append("a.log", rest[:200])
-                rest = rest[200:]
+            for _ in range(100):
+                if is_over.is_set():
+                    return
+                self.write_log(self.web / "a.log", 200)
                 self.maker.spool(self.site.spool, self.ledger, 100_000, 40_000)
                 is_over.wait(0.02)
 
@@ -157,7 +140,7 @@ class OtherKeyTests(AgentReloadTest):
         said = self.reload(agent, self.spool(), to=[f"127.0.0.1:{port}"])
         self.assertIn(f"agent.to: {self.site.address} -> 127.0.0.1:{port}", said)
         self.maker.spool(self.site.spool, self.ledger, 50_000)
-        self.until_stored(other)
+        self.until_stored(data=other)
         self.assertEqual(first.stop(), 0)
         self.assert_whole(agent, second, other)
         self.assertEqual(self.stored_count(), 0)
@@ -215,8 +198,7 @@ class OtherKeyTests(AgentReloadTest):
         self.assertNotIn("0123456789", agent.log())
         agent.until_logged("(token)", 30)
         until(lambda: metric(self.metrics, "waybill_agent_connected") == [0], 20, "the receiver refuses the new token")
-        self.assertEqual(receiver.stop(), 0)
-        self.assertEqual(agent.stop(), 0)
+        self.stop_all(receiver, agent)
 
 
 class CertificateTests(AgentReloadTest):
@@ -227,9 +209,7 @@ class CertificateTests(AgentReloadTest):
         cls.authority = Authority(cls.folder)
 
     def install(self, identity):
-        for source, name in zip(identity, ("agent.pem", "agent.key")):
-            shutil.copy(source, self.site.root / (name + ".new"))
-            os.replace(self.site.root / (name + ".new"), self.site.root / name)
+        install(identity, self.site.root / "agent.pem", self.site.root / "agent.key")
 
     def test_a_renewed_certificate_is_shown_and_its_end_is_a_metric(self):
         tls = {"ca": str(self.authority.certificate), "certificate": "agent.pem", "key": "agent.key"}

@@ -5,7 +5,6 @@ Each rule is tried by promtool on made-up series; then a real Prometheus reads a
 
 import datetime
 import json
-import os
 import re
 import shutil
 import signal
@@ -16,8 +15,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from certificates import Authority
-from harness import REPOSITORY, SiteTest, free_port, metric, patience, succeed, until
+from certificates import Authority, install
+from harness import REPOSITORY, SiteTest, check_metrics, fill_up, free_port, metric, patience, succeed, until
 from ledger import EventMaker, Ledger, timestamp, utc_now
 from scale import at_night
 from test_deliver import environment
@@ -303,9 +302,7 @@ class PrometheusTest(SiteTest):
 
     def rounds(self):
         """How often Prometheus has judged the rules."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=patience(10)) as answer:
-            lines = answer.read().decode().splitlines()
-        return sum(float(line.split()[-1]) for line in lines if line.startswith("prometheus_rule_group_iterations_total"))
+        return sum(metric(f"127.0.0.1:{self.port}", "prometheus_rule_group_iterations_total"))
 
     def until_firing(self, name, others=frozenset()):
         """Waits for an alert; none but it and `others`, which have the same cause, may fire then and a little later."""
@@ -338,8 +335,6 @@ class DashboardTests(PrometheusTest):
         self.assertEqual(agent.stop(), 0)
 
     def test_promtool_has_nothing_to_say_about_the_metrics(self):
-        if not shutil.which("promtool"):
-            raise unittest.SkipTest("there is no promtool")
         maker, ledger = EventMaker(11), Ledger()
         self.site.receiver("--metrics", self.address("receiver"), exports="csv,ga4")
         self.site.agent("--metrics", self.address("agent")).until_logged("agent started")
@@ -347,15 +342,12 @@ class DashboardTests(PrometheusTest):
         until(lambda: metric(self.address("agent"), "waybill_agent_acked_bytes_total") == [ledger.byte_count], 60, "shipped")
         until(lambda: metric(self.address("receiver"), "waybill_data_bytes"), 60, "the data directory is measured")
         for name in ("receiver", "agent"):
-            with urllib.request.urlopen(f"http://{self.address(name)}/metrics", timeout=patience(10)) as answer:
-                page = answer.read()
-            result = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, check=False)
-            self.assertEqual((result.returncode, result.stdout + result.stderr), (0, b""), name)
+            text = check_metrics(self, self.address(name))
             described = (REPOSITORY / "Protocol" / "metrics.md").read_text()
             for label in ("path", "file", "agent", "address", "user", "stream"):
-                self.assertNotIn(f'{label}="'.encode(), page, f"{name} has a label per {label}")
+                self.assertNotIn(f'{label}="', text, f"{name} has a label per {label}")
             for row in ("waybill_build_info", "process_start_time_seconds"):
-                self.assertIn(f"\n{row}".encode(), page)
+                self.assertIn(f"\n{row}", text)
                 self.assertIn(f"`{row}", described)
             started = metric(self.address(name), "process_start_time_seconds")[0]
             self.assertLess(abs(time.time() - started), patience(300))
@@ -409,7 +401,7 @@ class CauseTests(PrometheusTest):
         ballast.unlink()
         until(lambda: not any(self.site.spool.iterdir()), 60, "both continue by themselves")
         until(lambda: "WaybillAcksWithheld" not in self.firing(), 60, "the alert ends")
-        self.assertEqual((agent.stop(), receiver.stop()), (0, 0))
+        self.stop_all(agent, receiver)
 
     def test_a_refused_provider(self):
         """A stand-in for the provider answers that the credentials are wrong."""
@@ -440,7 +432,7 @@ class CauseTests(PrometheusTest):
         files = {}
         for name in ("receiver", "agent"):
             files[name] = [self.site.root / f"{name}.{end}" for end in ("pem", "key")]
-            self.install(long[name], files[name])
+            install(long[name], *files[name])
         (self.site.root / "receiver.yaml").write_text(
             f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n  metrics: {self.address('receiver')}\n"
             f"  tls: {{certificate: receiver.pem, key: receiver.key, client_ca: {authority.certificate}}}\n")
@@ -455,19 +447,13 @@ class CauseTests(PrometheusTest):
         until(lambda: self.value("waybill_agent_connected") == 1, 60, "the agent is connected")
         self.assertEqual(self.lasting() - {"WaybillAgentDisconnected"}, set())
         for name in ("agent", "receiver"):
-            self.install(short[name], files[name])
+            install(short[name], *files[name])
             programs[name].child.send_signal(signal.SIGHUP)
             self.until_firing(alerts[name], {"WaybillAgentDisconnected"})
-            self.install(long[name], files[name])
+            install(long[name], *files[name])
             programs[name].child.send_signal(signal.SIGHUP)
             until(lambda name=name: alerts[name] not in self.firing(), 60, "a renewed certificate ends the alert")
         self.assertEqual([programs[name].stop() for name in ("agent", "receiver")], [0, 0])
-
-    @staticmethod
-    def install(identity, files):
-        for source, target in zip(identity, files):
-            shutil.copy(source, f"{target}.new")
-            os.replace(f"{target}.new", target)
 
     def test_a_refused_reload(self):
         config = self.site.root / "receiver.yaml"
@@ -481,16 +467,3 @@ class CauseTests(PrometheusTest):
         receiver.child.send_signal(signal.SIGHUP)
         self.until_firing("WaybillReloadRefused")
         self.assertEqual(receiver.stop(), 0)
-
-
-def fill_up(disk):
-    """Fills a disk to the last byte, but for what is freed later; returns the file that does."""
-    ballast = disk / "ballast"
-    with open(ballast, "ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            try:
-                while file.write(bytes(size)) == size:
-                    pass
-            except OSError:
-                pass
-    return ballast

@@ -41,7 +41,7 @@ class ShortLivedFileTests(LimitTest):
                 os.unlink(self.folder / f"{wave}-{number}.json")
         shipped = time.monotonic() - started
         until(lambda: self.registry_entries() == set(), 120, "the registry is empty")
-        peak = self.peak_mebibytes(agent)
+        peak = agent.peak_mebibytes()
         size = sum(path.stat().st_size for path in self.site.state.rglob("*") if path.is_file())
         print(f"{self.FILES} files: shipped after {shipped:.0f} s, forgotten after {time.monotonic() - started:.0f} s, agent at most "
               f"{peak:.0f} MiB, registry at most {registry_peak >> 10} KiB, state at the end {size >> 10} KiB", flush=True)
@@ -110,15 +110,14 @@ class BacklogTests(LimitTest):
         size = self.fill(self.folder / "web.json", 64 * MEBIBYTE, b"one")
         agent = self.site.agent(*self.globbing())
         until(lambda: sum(path.stat().st_size for path in archive_files(self.site.data)) >= size, 60, "it is archived")
-        self.assertLess(self.peak_mebibytes(agent), 64)
+        self.assertLess(agent.peak_mebibytes(), 64)
         agent.kill()
         (self.site.state / "registry.state").unlink()
         agent = self.site.agent(*self.globbing())
         until(lambda: (self.site.state / "registry.state").exists() and f":{size}:" in
               (self.site.state / "registry.state").read_text(), 30, "the position is known")
         self.assertLess(self.read_bytes(agent), 4 * MEBIBYTE)
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
+        self.stop_all(agent, receiver)
         self.assertEqual(sum(path.stat().st_size for path in archive_files(self.site.data)), size)
 
     @unittest.skipUnless(THOROUGH, "20 GB of disk and some minutes")
@@ -133,7 +132,7 @@ class BacklogTests(LimitTest):
         until(lambda: swallower.raw_bytes > 0, 5, "the first batch comes at once")
         first = time.monotonic() - started
         until(lambda: swallower.raw_bytes >= total or not agent.is_running, 900, "everything was sent")
-        peak = self.peak_mebibytes(agent)
+        peak = agent.peak_mebibytes()
         print(f"{total / 1e9:.0f} GB: first batch after {first:.2f} s, all after {time.monotonic() - started:.0f} s, "
               f"agent at most {peak:.1f} MiB", flush=True)
         self.assertLess(peak, 64)

@@ -1,13 +1,11 @@
 """The configuration file from an operator's side: what `waybill check` finds, and what a reload does."""
 
-import os
-import shutil
 import signal
 import socket
-import urllib.error
-import urllib.request
 
-from harness import free_port, patience, run, until
+from certificates import install
+from harness import free_port, run, until
+from health import ask
 from test_tls import TLSTest
 from wire import Peer
 
@@ -16,11 +14,7 @@ class ConfigurationTest(TLSTest):
     """A site with certificates and a configuration file."""
 
     def write(self, text, name="waybill.yaml"):
-        path = self.site.root / name
-        # Replaced at once: a reload never sees half of a file.
-        (self.site.root / (name + ".new")).write_text(text)
-        os.replace(self.site.root / (name + ".new"), path)
-        return path
+        return self.site.write(name, text)
 
     def receiver_file(self, *lines):
         return self.write(f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n"
@@ -178,13 +172,7 @@ class ReloadTests(ConfigurationTest):
 
     def status(self, port, token):
         """The code that a request for /status gets that comes under another name than this machine's own."""
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/status", headers={
-            "Host": "collector", "Authorization": f"Bearer {token}"})
-        try:
-            with urllib.request.urlopen(request, timeout=patience(10)) as answer:
-                return answer.status
-        except urllib.error.HTTPError as error:
-            return error.code
+        return ask(port, "/status", {"Host": "collector", "Authorization": f"Bearer {token}"})[0]
 
     def test_the_token_of_the_status_is_replaced_and_a_bad_one_is_not_taken(self):
         port = free_port()
@@ -205,9 +193,7 @@ class ReloadTests(ConfigurationTest):
         self.assertEqual(receiver.stop(), 0)
 
     def install(self, identity):
-        for source, name in zip(identity, ("receiver.pem", "receiver.key")):
-            shutil.copy(source, self.site.root / (name + ".new"))
-            os.replace(self.site.root / (name + ".new"), self.site.root / name)
+        install(identity, self.site.root / "receiver.pem", self.site.root / "receiver.key")
 
     def serial(self):
         """Of the certificate that a new connection gets."""

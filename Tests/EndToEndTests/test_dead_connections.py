@@ -11,7 +11,6 @@ import threading
 import time
 
 from harness import free_port, until
-from ledger import stored
 from networks import Space
 from peers import Proxy
 from scale import SEED, amount, at_night
@@ -27,10 +26,6 @@ def incompressible(lines):
     """The same lines with other text of the same kind in each: they are half as long on the wire, and no less."""
     dice = random.Random(SEED)
     return [line.replace(b"x" * 120, dice.randbytes(400).hex().encode()) for line in lines]
-
-
-def stored_count(data):
-    return sum(1 for _ in stored(data))
 
 
 class GoneTests(AgentTest):
@@ -50,45 +45,37 @@ class GoneTests(AgentTest):
         to = [part for address in receivers for part in ("--to", address)]
         return self.site.start("agent", "--state", self.site.state, *to, *self.globbing(), log="agent.log")
 
-    def write(self, count):
-        lines = self.maker.foreign(count)
-        self.ledger.add(lines)
-        self.append("web.json", lines)
-
     def silences(self, agent):
         return [int(seconds) for seconds in re.findall(TOLD, agent.log())]
 
     def test_the_next_receiver_has_the_lines_long_before_idle_ms(self):
         agent = self.agent(self.address, self.site.address)
-        self.write(50)
-        until(lambda: stored_count(self.other) == 50, 30, "the first receiver has the first lines")
+        self.write("web.json", 50)
+        until(lambda: self.stored_count(self.other) == 50, 30, "the first receiver has the first lines")
         receiver = self.site.receiver(exports="none")
         self.cable.cut()
         begun = time.monotonic()
-        self.write(4000)
-        until(lambda: stored_count(self.site.data) == 4050, 60, "the second receiver has all lines")
+        self.write("web.json", 4000)
+        until(lambda: self.stored_count(self.site.data) == 4050, 60, "the second receiver has all lines")
         took, silences = time.monotonic() - begun, self.silences(agent)
         print(f"a cut cable: left after {silences} s, all lines at the next receiver after {took:.1f} s")
         self.assertEqual(len(silences), 1, agent.log()[-2000:])
         self.assertGreaterEqual(silences[0], DEAD)
         self.assertLess(silences[0], IDLE)
         self.assertNotIn("its disk may be full", agent.log())
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)
 
     def test_a_cable_that_is_mended_loses_and_doubles_nothing(self):
         agent = self.agent(self.address)
-        self.write(50)
-        until(lambda: stored_count(self.other) == 50, 30, "the receiver has the first lines")
+        self.write("web.json", 50)
+        until(lambda: self.stored_count(self.other) == 50, 30, "the receiver has the first lines")
         self.cable.cut()
-        self.write(4000)
+        self.write("web.json", 4000)
         until(lambda: self.silences(agent), 60, "the connection is left")
         self.cable.join()
-        until(lambda: stored_count(self.other) == 4050, 60, "the receiver has all lines")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(self.gone.stop(), 0)
-        comparison = self.ledger.compare(stored(self.other))
-        self.assertTrue(comparison.is_clean, str(comparison))
+        until(lambda: self.stored_count(self.other) == 4050, 60, "the receiver has all lines")
+        self.stop_all(agent, self.gone)
+        self.assert_each_once(self.other)
 
 
 class Batches:
@@ -127,16 +114,15 @@ class BusyTests(AgentTest):
         agent = self.site.start(
             "agent", "--state", self.site.state, "--to", batches.proxy.address, *self.globbing(), log="agent.log")
         self.write(50)
-        until(lambda: stored_count(self.site.data) == 50, 30, "the receiver has the first lines")
+        until(lambda: self.stored_count(self.site.data) == 50, 30, "the receiver has the first lines")
         is_free.clear()
         # More than all buffers on the way hold: the window of the proxy's kernel closes.
         self.write(8000)
         time.sleep(self.SILENCE)
         is_free.set()
-        until(lambda: stored_count(self.site.data) == 8050, 60, "the receiver has all lines")
+        until(lambda: self.stored_count(self.site.data) == 8050, 60, "the receiver has all lines")
         batches.assert_each_once(self, agent)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)
 
     def write(self, count):
         lines = incompressible(self.maker.foreign(count))
@@ -179,9 +165,8 @@ class SlowTests(PrincipalsTest):
             "sources": [{"files": [str(folder / "*.json")], "env": FOREIGN[1], "bundle": FOREIGN[3]}]}}))
         begun = time.monotonic()
         agent = self.site.start("agent", "--config", config, log="agent.log")
-        until(lambda: stored_count(self.site.data) == len(lines), 60 + byte_count / self.RATE, "every line is stored")
+        until(lambda: self.stored_count(self.site.data) == len(lines), 60 + byte_count / self.RATE, "all is stored")
         took = time.monotonic() - begun
         print(f"{byte_count >> 10} KiB over a slow link took {took:.0f} s in {len(batches.seen)} batches")
         batches.assert_each_once(self, agent)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)

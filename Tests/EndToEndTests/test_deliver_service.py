@@ -8,10 +8,9 @@ import signal
 import stat
 import tempfile
 import time
-import urllib.request
 
 import health
-from harness import free_port, patience, run, succeed, until
+from harness import ended, failure, free_port, page, patience, run, samples, succeed, until
 from providers import FalseProvider
 from scale import SEED, amount
 from test_deliver import BY_PROVIDER, FAULTS, DeliverTest, Exports, environment, parts
@@ -58,8 +57,7 @@ class ServiceTest(DeliverTest):
         return self.site.start("deliver", "--config", self.config, log="deliver.log", env=env or environment())
 
     def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}{path}", timeout=patience(10)) as answer:
-            return answer.read().decode()
+        return page(f"127.0.0.1:{self.metrics}", path)
 
     def status(self):
         try:
@@ -77,7 +75,7 @@ class ServiceTest(DeliverTest):
 
     def sample(self, name, **labels):
         text = ",".join(f'{key}="{value}"' for key, value in labels.items())
-        return float(next(line.split()[-1] for line in self.get("/metrics").splitlines() if line.startswith(f"{name}{{{text}}} ")))
+        return samples(f"127.0.0.1:{self.metrics}", name)[f"{{{text}}}"]
 
     def is_delivered(self, *providers):
         return all(part.is_delivered for provider in providers for part in parts(self.data, provider))
@@ -208,11 +206,8 @@ class StatusTests(ServiceTest):
         self.assertFalse(pathlib.Path(str(path) + "2").exists())
         self.assertEqual(service.stop(), 0)
         token.write_text("short\n")
-        refused = run("deliver", "--config", self.config, env=environment())
-        self.assertEqual(refused.returncode, 78)
-        self.assertIn(b"fewer than 16 bytes", refused.stderr)
-        alone = run("deliver", "--data", self.data, "--provider", "mixpanel", "--status-socket", other, env=environment())
-        self.assertEqual(alone.returncode, 64)
+        self.assertIn("fewer than 16 bytes", failure(78, "deliver", "--config", self.config, env=environment()))
+        ended(64, "deliver", "--data", self.data, "--provider", "mixpanel", "--status-socket", other, env=environment())
 
 
 class ReloadTests(ServiceTest):
@@ -225,9 +220,7 @@ class ReloadTests(ServiceTest):
         until(lambda: self.is_delivered("mixpanel"), 60)
         text = self.config.read_text()
         self.config.write_text(text + "    - {provider: ga4, api_secret: geheim}\n")
-        checked = run("check", self.config)
-        self.assertEqual(checked.returncode, 78)
-        self.assertIn(b"deliver.deliveries[1].api_secret", checked.stderr)
+        self.assertIn("deliver.deliveries[1].api_secret", failure(78, "check", self.config))
         service.child.send_signal(signal.SIGHUP)
         service.until_logged("the configuration is not reloaded; the old one applies")
         self.assertEqual(self.state("mixpanel"), "up")

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from harness import binary, patience, run, until
+from harness import binary, ended, patience, run, until
 from ledger import archived, exported_ids, lines_of
 from providers import SECRETS, FalseProvider
 from test_replay import ReplayTest
@@ -29,8 +29,7 @@ class ErasureTest(ReplayTest):
         self.site.once()
 
     def erase(self, *arguments, expected=0):
-        result = run("erase", "--data", self.site.data, *arguments)
-        self.assertEqual(result.returncode, expected, result.stderr.decode()[-1500:])
+        result = ended(expected, "erase", "--data", self.site.data, *arguments)
         return json.loads(result.stdout) if expected == 0 else result.stderr.decode()
 
     def delivery(self, server, *options):

@@ -1,11 +1,10 @@
 """What reads events leaves out erased people, and reads nothing when it cannot know who they are."""
 
-import http.client
 import json
 import shutil
 import subprocess
 
-from harness import binary, free_port, patience, run, succeed, until
+from harness import binary, free_port, patience, request, run, succeed, until
 from ledger import archive_files, exported_ids, lines_of
 from test_erase import PERSON, ErasureTest
 
@@ -78,12 +77,7 @@ class ReaderTests(ErasureTest):
         self.ship(self.lines(20))
 
         def accounted():
-            connection = http.client.HTTPConnection("127.0.0.1", metrics, timeout=patience(20))
-            try:
-                connection.request("GET", "/status")
-                found = {entry["name"]: entry for entry in json.loads(connection.getresponse().read())["projections"]}
-            finally:
-                connection.close()
+            found = {entry["name"]: entry for entry in json.loads(request(metrics, "/status")[2])["projections"]}
             return found if all(entry["lines"] == 20 for entry in found.values()) else None
 
         archive = until(accounted, 60, "every line has an outcome")["archive"]

@@ -13,7 +13,7 @@ import time
 
 from harness import SiteTest, run, until
 from ledger import EventMaker, Ledger, stored
-from peers import LIMITS, Listener, Proxy, Session, Streams, cpu_seconds, identity, peak_mebibytes
+from peers import LIMITS, Listener, Proxy, Session, Streams, cpu_seconds, identity
 
 SECONDS = float(os.environ.get("WAYBILL_FALSE_SECONDS", "1"))
 MEMORY_MEBIBYTES = 120
@@ -212,7 +212,7 @@ class Deceived:
             wrong.append(f"{len(self.listener.times)} connections in {SECONDS} s: no backoff")
         if (used := cpu_seconds(self.agent.child.pid)) > cpu_seconds_max:
             wrong.append(f"{used} s of processor time")
-        if (peak := peak_mebibytes(self.agent.child.pid)) > MEMORY_MEBIBYTES:
+        if (peak := self.agent.peak_mebibytes()) > MEMORY_MEBIBYTES:
             wrong.append(f"{peak:.0f} MiB of memory")
         return wrong
 
@@ -370,7 +370,7 @@ class FalseReceiverTests(SiteTest):
                                 "--compression", "0", log="agent.log")
         agent.until_logged("connected")
         time.sleep(3)
-        self.assertLess(peak_mebibytes(agent.child.pid), MEMORY_MEBIBYTES)
+        self.assertLess(agent.peak_mebibytes(), MEMORY_MEBIBYTES)
 
     def test_no_receiver_makes_an_agent_lose_delete_spin_or_end(self):
         """Wrong acks, seals, refusals, limits and noise: files stay, positions stay, work stays bounded (T7)."""

@@ -6,7 +6,7 @@ import stat
 import time
 
 import health
-from harness import free_port, run, until
+from harness import ended, failure, free_port, run, until
 from ledger import archived
 from test_agent import AgentTest
 from wire import Peer
@@ -64,10 +64,9 @@ class EndpointTests(HealthTest):
         self.assertEqual(stat.filemode(self.socket.stat().st_mode), "srw-rw----")
         # It answers whatever name the request has: permissions decide.
         self.assertEqual(health.ask(self.socket, headers={"Host": "evil.example"})[0], 200)
-        other = run("receiver", "--data", self.site.root / "other", "--listen", f"127.0.0.1:{free_port()}",
-                    "--status-socket", self.socket)
-        self.assertEqual(other.returncode, 74)
-        self.assertIn(b"another process answers there", other.stderr)
+        self.assertIn("another process answers there", failure(
+            74, "receiver", "--data", self.site.root / "other", "--listen", f"127.0.0.1:{free_port()}",
+            "--status-socket", self.socket))
         self.assertEqual(health.ask(self.socket)[0], 200)
         receiver.kill()
         self.assertTrue(self.socket.exists())
@@ -76,9 +75,9 @@ class EndpointTests(HealthTest):
         self.assertEqual(receiver.stop(), 0)
         self.assertFalse(self.socket.exists())
         self.socket.write_text("mine")
-        refused = run("receiver", "--data", self.site.data, "--listen", f"127.0.0.1:{free_port()}",
-                      "--status-socket", self.socket)
-        self.assertEqual(refused.returncode, 74)
+        ended(
+            74, "receiver", "--data", self.site.data, "--listen", f"127.0.0.1:{free_port()}", "--status-socket",
+            self.socket)
         self.assertEqual(self.socket.read_text(), "mine")
 
     def test_metrics_and_readiness_name_nobody(self):

@@ -3,14 +3,13 @@
 Each test shows one attack by its letter. `test_hostile_principals` has other principals, `test_false_receiver` receivers.
 """
 
+import contextlib
 import pathlib
 import re
-import urllib.error
-import urllib.request
 
-from harness import free_port, patience, run, until
+from harness import free_port, metric, run, until
 from ledger import LedgerTest, stored
-from wire import Peer, skip
+from wire import Peer, let_in, skip
 
 DISPUTED = "does not prove that it holds this segment's bytes"
 
@@ -22,18 +21,12 @@ class HostileTest(LedgerTest):
 
     def log(self, count, name="web.json"):
         """A foreign file whose lines must arrive; returns its path."""
-        lines = self.maker.foreign(count)
-        self.ledger.add(lines)
         path = self.site.root / name
-        with open(path, "ab") as file:
-            file.write(b"".join(lines))
+        self.write_log(path, count)
         return path
 
     def peer(self, agent):
-        peer = Peer(self.site.port)
-        self.addCleanup(peer.close)
-        self.assertTrue(peer.hello(agent).startswith("READY "))
-        return peer
+        return let_in(self, self.site.port, agent)
 
     def start_agent(self, name, *arguments, to=()):
         """An agent with a state of its own that tries these addresses and then the honest receiver."""
@@ -47,13 +40,9 @@ class HostileTest(LedgerTest):
 
     def metric(self, port, name):
         """The sum of a metric's samples; None while no one listens."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=patience(5)) as page:
-                samples = re.findall(rf"^{name}(?:{{.*}})? ([0-9.]+)$", page.read().decode(), re.MULTILINE)
-        except urllib.error.URLError:
-            return None
-        self.assertTrue(samples, name)
-        return sum(map(float, samples))
+        with contextlib.suppress(OSError):
+            return sum(metric(f"127.0.0.1:{port}", name))
+        return None
 
 
 class OtherAgentTests(HostileTest):

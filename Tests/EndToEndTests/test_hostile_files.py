@@ -61,8 +61,7 @@ class HostileTest(LedgerTest):
         return self.refusals(result.stderr)
 
     def assert_stored(self, receiver):
-        self.assertEqual(receiver.stop(), 0)
-        self.assert_each_once()
+        super().assert_stored(receiver)
         self.assertEqual(quarantined(self.site.data), {})
 
 
@@ -98,9 +97,7 @@ class OwnerTests(HostileTest):
             folder = self.site.root / f"spool-{owner}"
             folder.mkdir(mode=0o777)
             os.chown(folder, owner, owner)
-            lines = self.maker.lines(20)
-            self.ledger.add(lines)
-            own, foreign = (self.maker.segment(folder, lines) for lines in (lines, self.maker.lines(5)))
+            own, foreign = (self.maker.segment(folder, lines) for lines in (self.made(20), self.maker.lines(5)))
             os.chown(own, owner, owner)
             os.chown(foreign, other, other)
             folders[folder] = foreign
@@ -213,7 +210,7 @@ class PermissionTests(HostileTest):
         self.maker.spool(self.site.spool, self.ledger, 50_000)
         result = succeed(*self.site.agent_arguments("--once"))
         self.assertEqual(result.stderr.count(b"its permissions were narrowed"), 1)
-        said = [json.loads(line) for line in receiver.log().splitlines() if "could read this folder" in line]
+        said = [entry for entry in receiver.entries() if "could read this folder" in entry["message"]]
         self.assertEqual({entry["path"]: entry["found"] for entry in said},
                          {str(self.site.data / "archive"): "755", str(self.site.data / "exports"): "2775"})
         for path, mode in ((self.site.data, 0o755), (self.site.data / "archive", 0o750),

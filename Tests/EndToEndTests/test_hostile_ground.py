@@ -5,35 +5,19 @@ The names of the tests are those of the findings.
 """
 
 import json
+import pathlib
 import shutil
-import socket
-import struct
 import subprocess
 import time
-import urllib.error
-import urllib.request
 
-from harness import binary, free_port, metric, patience, run, until
-from ledger import LedgerTest, quarantined, stored
+from clocks import Clock
+from harness import binary, compiled, ended, fill_up, free_port, metric, run, until
+from health import ask
+from ledger import LedgerTest, quarantined
 from scale import at_night
-from test_load import CLOCK
-from wire import Peer
+from wire import Peer, let_in
 
 STREAM = "ground-stream"
-DAY = 86_400
-# A library that changes the environment before the program begins, as those that fake a clock do.
-LOST = r"""
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-__attribute__((constructor)) static void begin(void) {
-    char name[32];
-    for (int number = 0; number < 64; number++) {
-        snprintf(name, sizeof name, "ADDED_%d", number);
-        setenv(name, "1", 1);
-    }
-}
-"""
 
 
 class GroundTest(LedgerTest):
@@ -41,26 +25,10 @@ class GroundTest(LedgerTest):
         super().setUp()
         self.metrics = f"127.0.0.1:{free_port()}"
 
-    def compiled(self, name, source):
-        """A library for LD_PRELOAD."""
-        compiler = shutil.which("cc") or shutil.which("clang")
-        if not compiler:
-            self.skipTest("there is no C compiler")
-        path, library = self.site.root / f"{name}.c", self.site.root / f"{name}.so"
-        path.write_text(source)
-        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, path, "-ldl"], check=True)
-        return library
-
     def readiness(self):
         """The status of `GET /readyz`, and its text."""
-        try:
-            with urllib.request.urlopen(f"http://{self.metrics}/readyz", timeout=patience(10)) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as answer:
-            return answer.code, answer.read().decode()
-
-    def until_stored(self, count):
-        until(lambda: sum(1 for _ in stored(self.site.data)) >= count, 30, f"{count} lines are stored")
+        code, _, text = ask(int(self.metrics.partition(":")[2]), "/readyz")
+        return code, text
 
 
 class LossTests(GroundTest):
@@ -69,14 +37,12 @@ class LossTests(GroundTest):
     def begin(self):
         """A receiver that has acknowledged lines, and a peer connected to it."""
         self.receiver = self.site.receiver("--metrics", self.metrics, exports="csv")
-        self.peer = Peer(self.site.port)
-        self.addCleanup(self.peer.close)
-        self.assertTrue(self.peer.hello().startswith("READY "))
+        self.peer = let_in(self, self.site.port)
         self.assertTrue(self.peer.open(STREAM).startswith("AT 1 0"))
         self.offset = 0
         for _ in range(3):
             self.assertEqual(self.ship(), "ACK")
-        self.until_stored(self.ledger.line_count)
+        self.until_stored()
 
     def ship(self):
         """Sends a batch; returns the first word of the answer, `None` at the end of the connection."""
@@ -98,7 +64,7 @@ class LossTests(GroundTest):
 
     def assert_nothing_is_lost(self):
         receiver = self.site.receiver(exports="csv")
-        self.until_stored(self.ledger.line_count)
+        self.until_stored()
         self.assert_each_once()
         self.assertEqual(receiver.stop(), 0)
 
@@ -117,14 +83,7 @@ class ClockTests(GroundTest):
 
     def setUp(self):
         super().setUp()
-        self.clock = self.site.root / "clock"
-        library = self.compiled("clock", CLOCK)
-        self.set_clock(0)
-        self.env = {"LD_PRELOAD": str(library), "CLOCK_OFFSET": str(self.clock)}
-
-    def set_clock(self, days):
-        with open(self.clock, "r+b" if self.clock.exists() else "wb", buffering=0) as file:
-            file.write(struct.pack("q", days * DAY))
+        self.clock = Clock(self.site.root)
 
     def ship(self):
         self.maker.spool(self.site.spool, self.ledger, 60_000)
@@ -137,7 +96,7 @@ class ClockTests(GroundTest):
             for line in path.read_text().splitlines() if line.startswith("FROM ")}
 
     def receiver(self):
-        return self.site.receiver("--metrics", self.metrics, exports="csv,ga4", env=self.env)
+        return self.site.receiver("--metrics", self.metrics, exports="csv,ga4", env=self.clock.environment)
 
     def doubted(self, receiver):
         until(lambda: self.readiness()[1].count("the clock shows"), 20, "the clock is doubted")
@@ -159,11 +118,11 @@ class ClockTests(GroundTest):
     def test_w3_a_clock_that_was_ahead_waits_for_an_operator(self):
         """Ten years ahead, nothing is wrong to be seen; set back, the clock is doubted until it is accepted, also by a
         receiver that starts again."""
-        self.set_clock(3650)
+        self.clock.set(3650)
         receiver = self.receiver()
         self.ship()
-        self.until_stored(self.ledger.line_count)
-        self.set_clock(0)
+        self.until_stored()
+        self.clock.set(0)
         self.doubted(receiver)
         self.ship()
         self.assertEqual(receiver.stop(), 0)
@@ -177,7 +136,7 @@ class ClockTests(GroundTest):
         self.trusted(receiver)
         receiver.until_logged("an operator accepted the clock")
         self.ship()
-        self.until_stored(self.ledger.line_count)
+        self.until_stored()
         self.assertFalse((self.site.data / "state" / "clock.accepted").exists())
         self.assertEqual(json.loads(run("clock", "--data", self.site.data).stdout)["state"], "trusted")
         self.assertEqual(receiver.stop(), 0)
@@ -189,17 +148,6 @@ class ClockTests(GroundTest):
 class FullDiskTests(GroundTest):
     """The disk of the data directory is full."""
 
-    def fill_up(self, disk):
-        ballast = disk / "ballast"
-        with open(ballast, "ab", buffering=0) as file:
-            for size in (1 << 20, 4096, 1):
-                try:
-                    while file.write(bytes(size)) == size:
-                        pass
-                except OSError:
-                    pass
-        return ballast
-
     def test_w4_agents_are_told_that_the_disk_is_full(self):
         """The agent's log has the cause, readyz and a metric too; a new connection is refused; nothing is cut and written
         over and over; all continues by itself."""
@@ -210,7 +158,7 @@ class FullDiskTests(GroundTest):
         self.maker.spool(self.site.spool, self.ledger, 100_000)
         until(lambda: not any(self.site.spool.iterdir()), 30, "the agent ships while there is room")
         self.assertEqual(metric(self.metrics, "waybill_acks_withheld"), [0])
-        ballast = self.fill_up(disk)
+        ballast = fill_up(disk)
         self.maker.spool(self.site.spool, self.ledger, 300_000)
         agent.until_logged("the disk of this receiver is full")
         until(lambda: metric(self.metrics, "waybill_acks_withheld") == [1], 20, "the metric says so")
@@ -224,7 +172,7 @@ class FullDiskTests(GroundTest):
         starts = receiver.log().count("projection started")
         self.assertLessEqual(starts, 3 * 4, "the projections start again and again")
         self.assertLess(receiver.log().count("disk-full"), 12)
-        told = [json.loads(line) for line in receiver.log().splitlines() if line.startswith("{")]
+        told = receiver.entries()
         self.assertEqual([line for line in told if line["message"] == "projection started" and line["level"] != "info"], [])
         failed = [line for line in told if line.get("id") in ("WB1006", "WB1302")]
         self.assertTrue(failed, "the cause is named")
@@ -233,7 +181,7 @@ class FullDiskTests(GroundTest):
         ballast.unlink()
         until(lambda: not any(self.site.spool.iterdir()), 60, "the agent continues by itself")
         until(lambda: self.readiness() == (200, "ready\n"), 60, "nothing waits any more")
-        self.assertEqual((agent.stop(), receiver.stop()), (0, 0))
+        self.stop_all(agent, receiver)
         self.assert_each_once(data)
 
     def test_w4_the_last_space_is_the_journals(self):
@@ -247,21 +195,21 @@ class FullDiskTests(GroundTest):
         receiver = self.site.configured(config)
         self.maker.spool(self.site.spool, self.ledger, 100_000)
         self.site.once()
-        until(lambda: sum(1 for _ in stored(data)) >= self.ledger.line_count, 30, "the lines are archived")
+        self.until_stored(seconds=30, data=data)
         free = shutil.disk_usage(disk).free
         with open(disk / "ballast", "wb") as ballast:
             ballast.write(bytes(free - (2 << 20)))
-        before = sum(1 for _ in stored(data))
+        before = self.stored_count(data)
         self.maker.spool(self.site.spool, self.ledger, 100_000)
         self.site.once()
         until(lambda: 1 in metric(self.metrics, "waybill_projection_waiting"), 20, "the archive waits")
         status, text = self.readiness()
         self.assertEqual((status, "these wait: archive" in text), (503, True), text)
         self.assertIn("less space is free on the disk than its reserve", text)
-        self.assertEqual(sum(1 for _ in stored(data)), before)
+        self.assertEqual(self.stored_count(data), before)
         self.assertEqual(receiver.log().count("projection started"), 2)
         (disk / "ballast").unlink()
-        until(lambda: sum(1 for _ in stored(data)) >= self.ledger.line_count, 40, "the archive continues")
+        self.until_stored(seconds=40, data=data)
         until(lambda: self.readiness() == (200, "ready\n"), 40, "the export continues")
         self.assertEqual(receiver.log().count("projection started"), 2, "something was cut and written again")
         self.assertEqual(receiver.stop(), 0)
@@ -273,29 +221,21 @@ class CommandLineTests(GroundTest):
     """A service without its command line."""
 
     def test_w7_no_command_is_a_mistake(self):
-        result = run()
-        self.assertEqual(result.returncode, 64)
+        result = ended(64)
         self.assertEqual(result.stdout, b"")
         for text in (b"no command was given", b"waybill receiver --data", b"SUBCOMMANDS:"):
             self.assertIn(text, result.stderr)
 
     def test_w7_a_service_whose_command_line_was_lost_does_not_look_finished(self):
         """The runtime loses it when a library changes the environment at the start; either it is found, or 64 says so."""
-        library = self.compiled("lost", LOST)
+        library = compiled(pathlib.Path(__file__).with_name("lost_arguments.c"), self.site.root)
         process = subprocess.Popen(
             [binary(), "receiver", "--data", str(self.site.data), "--listen", self.site.address],
             env={"LD_PRELOAD": str(library), "PATH": "/usr/bin"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            until(lambda: process.poll() is not None or self.is_listening(), 20, "it starts or ends")
+            until(lambda: process.poll() is not None or self.site.is_listening(), 20, "it starts or ends")
             if process.poll() is not None:
                 self.assertEqual(process.returncode, 64, process.stderr.read())
         finally:
             process.kill()
             process.communicate()
-
-    def is_listening(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.site.port), 1).close()
-            return True
-        except OSError:
-            return False

@@ -59,14 +59,6 @@ class DataTest(SiteTest):
         items = [json.loads(line) for line in result.stdout.decode().splitlines()]
         return result.returncode, [item for item in items if item["kind"] == "problem"], items
 
-    def assert_found(self, what, code, path):
-        """The verification names a problem of that code in that file."""
-        returncode, problems, _ = self.verify()
-        self.assertEqual(returncode, 65, what)
-        named = [problem for problem in problems if problem["code"] == code and path in problem["path"]]
-        self.assertTrue(named, f"{what}: {problems[:5]}")
-        return named
-
 
 class VerifyTests(DataTest):
     """`waybill inspect --verify` finds what is lost, repeated or changed, and says where."""

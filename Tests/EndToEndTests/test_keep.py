@@ -54,7 +54,6 @@ class KeepTests(SiteTest):
         # At one address an agent takes in an unknown receiver once a minute at most.
         until(self.is_archived, 120, "it is archived again")
         until(lambda: len(self.kept()) == 5, 60, "it is kept again")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
+        self.stop_all(agent, receiver)
         self.assert_everything_once()
         self.assertIn("segments that were kept are shipped again", agent.log())

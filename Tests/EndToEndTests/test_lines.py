@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 
-from harness import run, succeed
+from harness import ended, failure, run, succeed
 from ledger import EventMaker, exported_ids, lines_of
 from scale import SEED
 from test_replay import ReplayTest, events
@@ -100,8 +100,7 @@ class LinesTest(ReplayTest):
 
     def transformed(self, provider, *arguments, stdin=b"", expected=0):
         """The records that the filter writes, and its counts."""
-        result = run("transform", "--provider", provider, *arguments, stdin=stdin)
-        self.assertEqual(result.returncode, expected, result.stderr.decode())
+        result = ended(expected, "transform", "--provider", provider, *arguments, stdin=stdin)
         return collections.Counter(result.stdout.splitlines()), json.loads(result.stderr)
 
     def parts(self):
@@ -187,8 +186,7 @@ class ForeignLineTests(LinesTest):
                 ("no run at all", lines[0], len(content))):
             with self.subTest(name):
                 sources.write_text(text)
-                result = run(*arguments, part)
-                self.assertEqual(result.returncode, 65, result.stderr)
+                result = ended(65, *arguments, part)
                 self.assertEqual(json.loads(result.stderr)["unexplained_bytes"], unexplained)
                 self.assertTrue(whole.startswith(result.stdout))
         sources.write_text("".join(lines))
@@ -198,14 +196,10 @@ class ForeignLineTests(LinesTest):
         compressed.write_bytes(gzip.compress(content))
         self.assertEqual(run(*arguments, compressed).stdout, whole)
         compressed.write_bytes(gzip.compress(content[:end]))
-        result = run(*arguments, compressed)
-        self.assertEqual(result.returncode, 74, result.stderr)
-        self.assertIn("is damaged", result.stderr.decode())
+        self.assertIn("is damaged", failure(74, *arguments, compressed))
         compressed.write_bytes(gzip.compress(content))
         sources.write_text("".join(lines[:-1]) + f"FROM {' '.join(last[1:5])} {1 << 52} 1\n")
-        result = run(*arguments, compressed)
-        self.assertEqual(result.returncode, 74, result.stderr)
-        self.assertIn("is damaged", result.stderr.decode())
+        self.assertIn("is damaged", failure(74, *arguments, compressed))
 
     def test_the_filter_says_what_it_fixed_and_what_it_needs(self):
         """Foreign lines need a stream, unless they have UUIDs; members and streams are for foreign lines."""
@@ -215,9 +209,8 @@ class ForeignLineTests(LinesTest):
         self.assertEqual([json.loads(record)["properties"]["$insert_id"] for record in records],
                          ["019550fc-2dfb-7b1c-82d3-000000000001"])
         self.assertEqual(counts["fixed"], {"drop_null": 1})
-        result = run("transform", "--provider", "mixpanel", *self.OPTIONS, stdin=line % own + line % b"")
-        self.assertEqual(result.returncode, 64)
-        self.assertIn("line 2 has no UUID", result.stderr.decode())
+        told = failure(64, "transform", "--provider", "mixpanel", *self.OPTIONS, stdin=line % own + line % b"")
+        self.assertIn("line 2 has no UUID", told)
         for arguments in (["--stream", "s"], ["--user-member", "u"], [*self.OPTIONS, "--stream", "a b"],
                           [*self.OPTIONS, "--principal", "p"], [*self.OPTIONS, "--stream", "s", "x", "y"]):
             self.assertEqual(run("transform", "--provider", "csv", *arguments).returncode, 64, arguments)

@@ -12,7 +12,7 @@ import time
 import urllib.parse
 
 from certificates import Authority
-from harness import binary, free_port, patience, run, until
+from harness import binary, failure, free_port, patience, request, run, succeed, until
 from ledger import archived, timestamp, utc_now
 from test_agent import AgentTest
 
@@ -97,14 +97,8 @@ class Live:
         self.process.until_logged(f"127.0.0.1:{self.port}/")
 
     def ask(self, path, headers=None, method="GET", body=None, token=TOKEN):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=patience(20))
-        try:
-            all_headers = {"Authorization": f"Bearer {token}"} if token else {}
-            connection.request(method, path, body=body, headers={**all_headers, **(headers or {})})
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        return request(self.port, path, method, body, {**bearer, **(headers or {})})
 
     def get(self, path, **parameters):
         query = urllib.parse.urlencode(parameters)
@@ -223,10 +217,9 @@ class ReportTests(LiveTest):
         self.assertIsNone(drawings[0])
         self.assertTrue(drawings[1].startswith("<svg"), drawings[1][:80])
         self.assertNotIn("style=", drawings[1])
-        printed = run(
+        printed = succeed(
             "report", "overview,breakdown", "--data", self.site.data, "--event", "tapped", "--by", "user", "--format",
             "json", "--quiet")
-        self.assertEqual(printed.returncode, 0, printed.stderr)
         self.assertEqual(answer, json.loads(printed.stdout))
         self.assertEqual([report["name"] for report in answer["reports"]], ["overview", "breakdown"])
         self.assertLessEqual({"screens", "names"}, {report["name"] for report in live.get("/api/report")["reports"]})
@@ -289,14 +282,14 @@ class AccessTests(LiveTest):
         self.addCleanup(lambda: [stranger.close() for stranger in held])
         half = b"POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n{"
         unread = b"GET /live.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        for request in [b"", half, unread, unread[:-2]]:
+        for sent in [b"", half, unread, unread[:-2]]:
             for _ in range(80):
                 stranger = socket.socket()
                 stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
                 stranger.connect(("127.0.0.1", live.port))
-                stranger.sendall(request)
+                stranger.sendall(sent)
                 held.append(stranger)
-            self.assertEqual(live.ask("/api/status")[0], 200, request)
+            self.assertEqual(live.ask("/api/status")[0], 200, sent)
 
     def test_another_address_needs_tls_and_a_token(self):
         """Outside of the machine nothing is served without both; with them it is, under the names that were given."""
@@ -306,9 +299,7 @@ class AccessTests(LiveTest):
         chain, key = authority.issue("live")
         tls = ["--tls-certificate", chain, "--tls-key", key]
         for more in [[], ["--token-file", folder / "t"], tls]:
-            result = run("live", "--data", self.site.data, "--listen", "0.0.0.0:1", *more)
-            self.assertEqual(result.returncode, 64)
-            self.assertIn(b"--token-file", result.stderr)
+            self.assertIn("--token-file", failure(64, "live", "--data", self.site.data, "--listen", "0.0.0.0:1", *more))
         live = Live(self.site, *tls, "--host", "live.example.com")
         context = ssl.create_default_context(cafile=str(authority.certificate))
         for host, expected in [("localhost", 200), ("live.example.com", 200), ("evil.example", 421)]:
@@ -325,16 +316,14 @@ class AccessTests(LiveTest):
         (self.site.root / "short").write_text("short")
         data = ["--data", self.site.data]
         for arguments, code, text in [
-                ([*data, "--token-file", self.site.root / "short"], 78, b"fewer than 16 bytes"),
-                ([*data, "--host", "a:1"], 64, b"without a port"),
-                ([*data, "--mask", "ts"], 64, b"needs the member"),
-                ([*data, "--receiver", "127.0.0.1:1"], 64, b"http://HOST:PORT"),
-                ([*data, "--listen", "127.0.0.1:1", "--tls-key", "x"], 64, b"require each other"),
-                (["--data", self.site.root], 66, b"has no journal"),
-                ([], 64, b"name the data directory")]:
-            result = run("live", *arguments)
-            self.assertEqual(result.returncode, code, arguments)
-            self.assertIn(text, result.stderr)
+                ([*data, "--token-file", self.site.root / "short"], 78, "fewer than 16 bytes"),
+                ([*data, "--host", "a:1"], 64, "without a port"),
+                ([*data, "--mask", "ts"], 64, "needs the member"),
+                ([*data, "--receiver", "127.0.0.1:1"], 64, "http://HOST:PORT"),
+                ([*data, "--listen", "127.0.0.1:1", "--tls-key", "x"], 64, "require each other"),
+                (["--data", self.site.root], 66, "has no journal"),
+                ([], 64, "name the data directory")]:
+            self.assertIn(text, failure(code, "live", *arguments))
 
 
 class StreamTests(LiveTest):

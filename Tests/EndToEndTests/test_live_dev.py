@@ -7,7 +7,7 @@ import socket
 import subprocess
 import urllib.request
 
-from harness import REPOSITORY, SiteTest, binary, free_port, patience, run, succeed, until
+from harness import REPOSITORY, SiteTest, binary, failure, free_port, patience, run, succeed, until
 from test_live_api import event
 
 PLAN = {
@@ -109,11 +109,9 @@ class PlanTests(DevTest):
         token = head.partition("#")[2]
         for wrong, reason in [(address.replace(token, "x" * 32), "token"), (f"{head},{'0' * 64}", "tls-wrong-pin")]:
             self.site.spool.joinpath(f"019550fc-0000-7000-8000-{1:012x}-{1:020d}.ndjson").write_bytes(purchase(1))
-            result = run(
-                "agent", "--state", self.site.state, "--spool", self.site.spool, "--once", "--patience", "3",
-                env={"WAYBILL_ADDRESS": wrong})
-            self.assertEqual(result.returncode, 69)
-            self.assertIn(reason, result.stderr.decode())
+            self.assertIn(reason, failure(
+                69, "agent", "--state", self.site.state, "--spool", self.site.spool, "--once", "--patience", "3",
+                env={"WAYBILL_ADDRESS": wrong}))
         child.send_signal(signal.SIGINT)
         answer = self.answer(child, 1)
         self.assertEqual([answer["events"], answer["end"]], [0, "stopped"])

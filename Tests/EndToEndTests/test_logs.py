@@ -1,65 +1,45 @@
 """What programs log: formats, identifiers, one line a cause and minute, the last line; and messages that say what to do."""
-import http.server
 import json
 import signal
 import socket
-import threading
 import unittest
 
-from harness import SiteTest, free_port, run, succeed, until
+from harness import Handler, SiteTest, ended, failure, free_port, run, serve, succeed, until
 from wire import Peer
 
 # A program that dies: the data directory of a running receiver, an agent without a receiver, and options that lack one.
 IN_USE, USAGE, FILES, CONFIG = 75, 64, 74, 78
 
 
-def entries(log):
-    return [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-
-
 class FormatTests(SiteTest):
-    def logged(self, *arguments, name="receiver.log", env=None):
-        """What a receiver logs until it listens and is stopped."""
-        data = self.site.root / f"data-{name}"
-        receiver = self.site.start("receiver", "--data", data, "--listen", self.site.address, "--exports", "none",
-                                   *arguments, log=name, env=env)
-        until(self.site.is_listening, 30, "the receiver listens")
-        self.assertEqual(receiver.stop(), 0, receiver.log())
-        return receiver.log().splitlines()
-
     def test_the_last_line_has_the_format(self):
         receiver = self.site.receiver()
         second = ["receiver", "--data", self.site.data, "--listen", f"127.0.0.1:{free_port()}"]
-        result = run(*second)
-        self.assertEqual(result.returncode, IN_USE)
+        result = ended(IN_USE, *second)
         last = json.loads(result.stderr.splitlines()[-1])
         self.assertEqual((last["level"], last["id"]), ("error", "WB4003"))
         self.assertIn(str(receiver.child.pid), last["message"])
-        result = run(*second, "--log-format", "journal")
-        self.assertEqual(result.returncode, IN_USE)
-        self.assertRegex(result.stderr.decode().splitlines()[-1], "^<3>WB4003 waybill: ")
+        self.assertRegex(failure(IN_USE, *second, "--log-format", "journal").splitlines()[-1], "^<3>WB4003 waybill: ")
         result = run("agent", "--state", self.site.state, "--spool", self.site.spool, "--log-format", "text")
         self.assertEqual(result.returncode, USAGE)
         self.assertRegex(result.stderr.decode(), r"^\S+Z error WB4001 waybill: name a receiver: --to HOST:PORT\n\Z")
-        result = run("receiver", "--config", "/nowhere.yaml", "--log-format", "json")
-        self.assertEqual(result.returncode, CONFIG)
+        result = ended(CONFIG, "receiver", "--config", "/nowhere.yaml", "--log-format", "json")
         self.assertEqual(json.loads(result.stderr)["id"], "WB4002")
 
     def test_every_warning_has_an_identifier_and_an_agent_logs_types(self):
-        self.site.receiver()
+        receiver = self.site.receiver()
         path = self.site.root / "app.json"
         path.write_text('{"ts":"2026-11-20T09:14:15.926Z","name":"sign_up"}\nnot JSON\n')
         agent = self.site.agent("--glob", path, "--env", "prod", "--bundle", "com.example.web")
         agent.until_logged("quarantine")
         agent.stop()
-        lines = entries(agent.log())
+        lines = agent.entries()
         self.assertEqual(agent.log().count("\n"), len(lines))
         self.assertEqual([line for line in lines if line["level"] in ("warning", "error") and "id" not in line], [])
         quarantined = next(line for line in lines if line.get("id") == "WB2103")
         self.assertEqual((quarantined["lines"], quarantined["streams"]), (1, 1))
         self.assertEqual(lines[-1]["summary"]["lines"], 2)
-        receiver = entries((self.site.logs / "receiver.log").read_text())
-        connected = next(line for line in receiver if line["message"] == "agent connected")
+        connected = next(line for line in receiver.entries() if line["message"] == "agent connected")
         self.assertRegex(connected["peer"], r"^127\.0\.0\.1:\d+$")
 
 
@@ -87,7 +67,7 @@ class RepetitionTests(SiteTest):
             server.accept()[0].close()
 
         def told():
-            return [line for line in entries(agent.log()) if line.get("id") == "WB2101"]
+            return [line for line in agent.entries() if line.get("id") == "WB2101"]
         # One hang-up may be seen as another reason than the next: closed, or reset.
         until(told, 20, "the first is told")
         self.assertLessEqual(len(told()), 2)
@@ -102,42 +82,32 @@ class RepetitionTests(SiteTest):
             self.assertGreaterEqual(line["alone_for_s"], 0)
 
 
-class Quiet(http.server.BaseHTTPRequestHandler):
-    """A server that speaks another protocol, and says nothing of it here."""
-
-    def log_message(self, *_):
-        pass
-
-
 class RemedyTests(SiteTest):
     """Messages that name what happened, where, and what to do."""
 
     def test_another_server_at_the_address_is_named(self):
-        server = http.server.HTTPServer(("127.0.0.1", self.site.port), Quiet)
-        self.addCleanup(server.server_close)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        self.addCleanup(server.shutdown)
+        serve(self, Handler, port=self.site.port)
         agent = self.site.agent()
         agent.until_logged(f"{self.site.address} is not a Waybill receiver: it said")
-        line = next(line for line in entries(agent.log()) if line.get("id") == "WB2101")
+        line = next(line for line in agent.entries() if line.get("id") == "WB2101")
         self.assertRegex(line["reason"], r'it said "(HTTP/1\.[01] 400|<!DOCTYPE)')
         self.assertIn("correct the address", line["reason"])
 
     def test_an_address_that_cannot_be_listened_on(self):
         """The cause in words, and no call of a library."""
-        result = run("receiver", "--data", self.site.data, "--listen", "192.0.2.1:4390")
-        self.assertEqual(result.returncode, FILES)
+        result = ended(FILES, "receiver", "--data", self.site.data, "--listen", "192.0.2.1:4390")
         last = json.loads(result.stderr.splitlines()[-1])
         self.assertEqual(last["id"], "WB4005")
         self.assertIn("cannot listen on 192.0.2.1:4390: no interface of this host has this address", last["message"])
         self.site.receiver()
         for arguments in (["--listen", self.site.address], ["--listen", f"127.0.0.1:{free_port()}", "--metrics", self.site.address]):
-            result = run("receiver", "--data", self.site.root / "other", *arguments)
-            self.assertEqual(result.returncode, FILES)
+            result = ended(FILES, "receiver", "--data", self.site.root / "other", *arguments)
             last = json.loads(result.stderr.splitlines()[-1])
             self.assertEqual(last["id"], "WB4005")
             self.assertIn(f"{self.site.address}: another process listens there", last["message"])
+        result = run(*self.site.agent_arguments("--metrics", self.site.address))
+        self.assertEqual(result.returncode, FILES)
+        self.assertRegex(result.stderr.decode(), f"cannot serve metrics on {self.site.address}: .*--metrics")
 
     def test_a_reload_without_changes_says_so(self):
         config = self.site.root / "waybill.yaml"
@@ -147,7 +117,7 @@ class RemedyTests(SiteTest):
         receiver.until_logged("configuration reloaded: nothing changed")
         config.write_text(config.read_text() + "  retention: {days: 3}\n")
         receiver.child.send_signal(signal.SIGHUP)
-        until(lambda: any("retention" in line.get("changes", "") for line in entries(receiver.log())), 20, "the change is named")
+        until(lambda: any("retention" in line.get("changes", "") for line in receiver.entries()), 20, "a change")
         self.assertEqual(receiver.stop(), 0)
 
     def test_a_wrong_token_is_a_warning_with_the_address(self):
@@ -157,7 +127,7 @@ class RemedyTests(SiteTest):
                 self.assertRegex(peer.hello(token="a-wrong-token-of-agents"), "^ERR token")
         receiver.until_logged("WB1201")
         self.assertEqual(receiver.stop(), 0)
-        told = [line for line in entries(receiver.log()) if line.get("id") == "WB1201"]
+        told = [line for line in receiver.entries() if line.get("id") == "WB1201"]
         self.assertEqual({line["level"] for line in told}, {"warning"})
         self.assertEqual({line["address"] for line in told}, {"127.0.0.1"})
         self.assertEqual(sum(line.get("repeated", 1) for line in told), 3)
@@ -171,19 +141,16 @@ class RemedyTests(SiteTest):
             self.assertRegex(answer, "^ERR agent-in-use")
             self.assertNotIn("127.0.0.1", answer)
             receiver.until_logged("WB1201")
-            told = next(line for line in entries(receiver.log()) if line.get("id") == "WB1201")
+            told = next(line for line in receiver.entries() if line.get("id") == "WB1201")
             self.assertRegex(told["connected_from"], r"^127\.0\.0\.1:\d+$")
             self.assertNotEqual(told["connected_from"], told["peer"])
             self.assertRegex(told["connected_since"], r"^20\d\d-")
 
     def test_misspelt_words_and_ports_are_answered(self):
-        result = run("recevier")
-        self.assertEqual(result.returncode, USAGE)
+        result = ended(USAGE, "recevier")
         self.assertIn(b"did you mean waybill receiver?", result.stderr)
         for arguments in (["receiver", "--data", "x", "--listen"], ["agent", "--state", "x", "--to"], ["live", "--listen"]):
-            result = run(*arguments, "127.0.0.1:80000")
-            self.assertEqual(result.returncode, USAGE)
-            self.assertIn(b"a port is 0 to 65535", result.stderr)
+            self.assertIn("a port is 0 to 65535", failure(USAGE, *arguments, "127.0.0.1:80000"))
             self.assertIn(b"it must be HOST:PORT", run(*arguments, "nowhere").stderr)
 
     def test_damage_in_the_journal_names_file_and_bytes(self):
@@ -203,7 +170,7 @@ class RemedyTests(SiteTest):
         path.write_bytes(content)
         receiver = self.site.receiver(exports="none")
         receiver.until_logged("WB1004")
-        told = next(line for line in entries(receiver.log()) if line.get("id") == "WB1004")
+        told = next(line for line in receiver.entries() if line.get("id") == "WB1004")
         self.assertEqual(told["path"], f"journal/{path.name}")
         self.assertTrue(told["first_byte"] <= middle < told["end_byte"], told)
         self.assertIn("waybill inspect --verify", told["message"])

@@ -8,12 +8,11 @@ import collections
 import csv
 import io
 import json
-import os
 import random
 import re
 import signal
 
-from harness import REPOSITORY, VECTORS, SiteTest, run, succeed, until
+from harness import REPOSITORY, SiteTest, VECTORS, ended, failure, run, succeed, until
 from ledger import EventMaker, Ledger, stored, whole
 from scale import SEED, THOROUGH, amount, at_night
 
@@ -51,11 +50,7 @@ part: {records: 1000, mib: 1}
 
 class FileTest(SiteTest):
     def write(self, name, text):
-        path = self.site.root / name
-        # Replaced at once, as an editor does it: a reload never sees half of a file.
-        (self.site.root / (name + ".new")).write_text(text)
-        os.replace(self.site.root / (name + ".new"), path)
-        return path
+        return self.site.write(name, text)
 
     def configuration(self, exports, name="waybill.yaml"):
         return self.write(name, f"receiver:\n  data: {self.site.data}\n  listen: {self.site.address}\n  exports:\n"
@@ -111,8 +106,7 @@ class MappingTests(FileTest):
         self.assertEqual({(entry["provider"], entry["mapping"]) for entry in manifests}, {("warehouse", 1)})
         verified = succeed("inspect", "--verify", "--config", config, self.site.data)
         self.assertIn("warehouse", verified.stdout.decode())
-        unknown = run("replay", "--data", self.site.data, "--provider", "warehouse")
-        self.assertEqual(unknown.returncode, 64)
+        ended(64, "replay", "--data", self.site.data, "--provider", "warehouse")
         succeed("replay", "--data", self.site.data, "--provider", "warehouse", "--config", config)
         self.assertEqual(self.rows("exports/warehouse"), live)
 
@@ -132,15 +126,12 @@ class MappingTests(FileTest):
         EventMaker(6).spool(self.site.spool, Ledger(), 50_000)
         self.site.once()
         self.assertEqual(receiver.stop(), 0)
-        result = run("replay", "--data", self.site.data, "--provider", "mixpanel")
-        self.assertEqual(result.returncode, 64)
-        self.assertIn("--config", result.stderr.decode())
+        self.assertIn("--config", failure(64, "replay", "--data", self.site.data, "--provider", "mixpanel"))
         self.write("mixpanel.yaml", MAPPING.replace("channel: app", "channel: web"))
         for command in (["replay", "--data", self.site.data, "--provider", "mixpanel"], ["receiver"]):
-            result = run(*command, "--config", config)
-            self.assertEqual(result.returncode, 78)
-            self.assertNotIn("Usage", result.stderr.decode())
-            self.assertIn("version 3 had different content", result.stderr.decode())
+            told = failure(78, *command, "--config", config)
+            self.assertNotIn("Usage", told)
+            self.assertIn("version 3 had different content", told)
         self.write("mixpanel.yaml", MAPPING.replace("channel: app", "channel: web").replace("version: 3", "version: 4"))
         self.assertEqual(run("replay", "--data", self.site.data, "--provider", "mixpanel", "--config", config).returncode, 0)
 
@@ -206,8 +197,7 @@ class CheckTests(FileTest):
     """`waybill check` names every problem with file, line, key and remedy."""
 
     def problems(self, path):
-        result = run("check", path)
-        self.assertEqual(result.returncode, 78, result.stdout)
+        result = ended(78, "check", path)
         lines = result.stderr.decode().splitlines()
         self.assertTrue(all(re.match(r"waybill: error: \S+: line \d+: \S+: .+", line) for line in lines), lines)
         return [re.sub(r"^waybill: error: (\S+/)?", "", line) for line in lines]
@@ -395,8 +385,7 @@ class ReloadTests(FileTest):
             receiver.kill()
             receiver = self.start(config)
         until(lambda: not any(self.site.spool.glob("*.ndjson")), 120, "the spool is empty")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
+        self.stop_all(agent, receiver)
         receiver = self.start(config)
         for writers, part_version, _ in self.records():
             self.assertLessEqual(len(writers), 1, f"seed {SEED}")

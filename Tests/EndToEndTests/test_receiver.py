@@ -7,21 +7,14 @@ import subprocess
 import time
 import zlib
 
-from harness import free_port, patience, run, until
-from ledger import LedgerTest, archived, quarantined, stored
-from wire import Peer, batch, skip
+from harness import fill_up, free_port, patience, run, until
+from ledger import LedgerTest, archived, quarantined
+from wire import Peer, batch, let_in, skip
 
 MEMORY_MEBIBYTES = 150
 
 
-class ReceiverTest(LedgerTest):
-    def made(self, count=3, **changes):
-        lines = self.maker.lines(count, **changes)
-        self.ledger.add(lines)
-        return lines
-
-
-class BadLineTests(ReceiverTest):
+class BadLineTests(LedgerTest):
     """Lines that are no events."""
 
     def test_each_bad_line_is_quarantined_with_its_reason(self):
@@ -87,21 +80,19 @@ class BadLineTests(ReceiverTest):
         self.assert_stored(receiver)
 
 
-class BadPeerTests(ReceiverTest):
+class BadPeerTests(LedgerTest):
     """Everything a peer can do wrong; a good stream continues beside it, and memory stays bounded."""
 
     def setUp(self):
         super().setUp()
         self.receiver = self.site.receiver()
-        self.good = Peer(self.site.port)
-        self.addCleanup(self.good.close)
-        self.assertTrue(self.good.hello("good").startswith("READY "))
+        self.good = let_in(self, self.site.port, "good")
         self.assertEqual(self.good.open("good-stream"), "AT 1 0")
         self.good_offset = 0
 
     def ship_good(self):
         """One batch on the good stream, and its acknowledgement."""
-        raw = b"".join(self.made())
+        raw = b"".join(self.made(3))
         self.good.batch("good-stream", raw, offset=self.good_offset)
         self.good_offset += len(raw)
         self.assertEqual(self.good.line(), f"ACK 1 {self.good_offset}")
@@ -114,11 +105,12 @@ class BadPeerTests(ReceiverTest):
 
     def peer(self, agent="peer", stream="stream"):
         """A connection with one stream open, which knows nothing yet."""
-        peer = Peer(self.site.port)
-        self.addCleanup(peer.close)
         if agent:
-            self.assertTrue(peer.hello(agent).startswith("READY "))
+            peer = let_in(self, self.site.port, agent)
             self.assertEqual(peer.open(stream), "AT 1 0")
+        else:
+            peer = Peer(self.site.port)
+            self.addCleanup(peer.close)
         return peer
 
     def assert_closed(self, peer, code):
@@ -257,7 +249,7 @@ class BadPeerTests(ReceiverTest):
         return not select.select([], [peer.socket], [], 0.5)[1]
 
 
-class DataDirectoryTests(ReceiverTest):
+class DataDirectoryTests(LedgerTest):
     """Data directories that cannot be used."""
 
     def refused(self, data, *arguments):
@@ -316,7 +308,7 @@ class DataDirectoryTests(ReceiverTest):
         self.assertEqual(run("receiver", "--config", "/nowhere.yaml").returncode, 78)
 
 
-class FullDiskTests(ReceiverTest):
+class FullDiskTests(LedgerTest):
     """A disk that fills up under the receiver and is freed again."""
 
     def test_kills_on_a_full_disk_lose_nothing(self):
@@ -325,7 +317,7 @@ class FullDiskTests(ReceiverTest):
         receiver = self.site.receiver(exports="csv", data=disk / "data")
         self.maker.spool(self.site.spool, self.ledger, 3_000_000)
         self.site.once()
-        self.fill_up(disk / "ballast")
+        ballast = fill_up(disk)
         self.maker.spool(self.site.spool, self.ledger, 3_000_000)
         agent = self.site.agent()
         receiver.until_logged("could not", 60)
@@ -335,20 +327,8 @@ class FullDiskTests(ReceiverTest):
         until(lambda: not full.is_running or self.site.is_listening(), 30, "it starts or says why not")
         if full.is_running:
             full.kill()
-        (disk / "ballast").unlink()
+        ballast.unlink()
         receiver = self.site.receiver(exports="csv", data=disk / "data")
         until(lambda: not any(self.site.spool.iterdir()), 90, "the agent continues by itself")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
-        comparison = self.ledger.compare(stored(disk / "data"))
-        self.assertTrue(comparison.is_clean, str(comparison))
-
-    def fill_up(self, path):
-        """Takes every byte that the disk has left."""
-        with open(path, "ab", buffering=0) as file:
-            for size in (1 << 20, 4096, 1):
-                try:
-                    while file.write(bytes(size)) == size:
-                        pass
-                except OSError:
-                    pass
+        self.stop_all(agent)
+        self.assert_stored(receiver, data=disk / "data")

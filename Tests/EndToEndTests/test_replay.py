@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from harness import VECTORS, SiteTest, binary, run
+from harness import SiteTest, VECTORS, binary, ended, run
 from ledger import LedgerTest, exported_ids, parts
 
 PROVIDERS = ("ga4", "mixpanel", "csv")
@@ -41,13 +41,12 @@ def days(data, provider, base="exports"):
 
 class ReplayTest(LedgerTest):
     def replay(self, provider, *arguments, expected=0):
-        result = run("replay", "--data", self.site.data, "--provider", provider, *arguments)
-        self.assertEqual(result.returncode, expected, result.stderr.decode()[-1500:])
+        result = ended(expected, "replay", "--data", self.site.data, "--provider", provider, *arguments)
         return json.loads(result.stdout) if expected == 0 else result.stderr.decode()
 
-    def fill(self, byte_count=1_500_000):
-        """Ships events and foreign lines into all exports, and returns the stopped receiver's data."""
-        receiver = self.site.receiver(exports=",".join(PROVIDERS))
+    def fill(self, byte_count=1_500_000, exports=",".join(PROVIDERS)):
+        """Ships events and foreign lines to a receiver with these exports, which is stopped after."""
+        receiver = self.site.receiver(exports=exports)
         self.ship(byte_count)
         self.assertEqual(receiver.stop(), 0)
 
@@ -92,9 +91,7 @@ class ReplayTests(ReplayTest):
 
     def test_an_output_directory_may_be_made_while_the_receiver_runs(self):
         """With --output the receiver keeps running, and what it exports is not touched."""
-        receiver = self.site.receiver(exports="csv")
-        self.ship(500_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(500_000, "csv")
         before = parts(self.site.data, "csv")
         receiver = self.site.receiver(exports="csv")
         output = self.site.root / "again"
@@ -178,13 +175,9 @@ class InPlaceTests(ReplayTest):
 
     def test_an_export_that_was_never_live_is_made_and_goes_on(self):
         """A provider added later gets the past from a replay, and the future from the receiver."""
-        receiver = self.site.receiver(exports="csv")
-        self.ship(300_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(300_000, "csv")
         self.replay("mixpanel")
-        receiver = self.site.receiver(exports="csv,mixpanel")
-        self.ship(300_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(300_000, "csv,mixpanel")
         output = self.site.root / "again"
         self.replay("mixpanel", "--output", output)
         self.assert_same_records("mixpanel", output)
@@ -196,8 +189,7 @@ class TransformTests(unittest.TestCase):
     def test_bad_lines_end_with_65_and_are_counted(self):
         """The good lines are mapped, the first bad one is named by line and reason, the exit code is 65."""
         good = (GOLDEN / "golden-events.ndjson").read_bytes().splitlines(True)
-        result = run("transform", "--provider", "mixpanel", stdin=good[0] + b"oops\n" + good[1] + b"[]")
-        self.assertEqual(result.returncode, 65)
+        result = ended(65, "transform", "--provider", "mixpanel", stdin=good[0] + b"oops\n" + good[1] + b"[]")
         self.assertEqual(len(result.stdout.splitlines()), 2)
         counts = json.loads(result.stderr)
         self.assertEqual([counts["lines"], counts["bad"], counts["first_bad_line"], counts["first_bad"]], [4, 2, 2, "not-json"])

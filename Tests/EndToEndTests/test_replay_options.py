@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 
-from harness import binary, patience, run, succeed, until
+from harness import binary, ended, failure, patience, run, succeed, until
 from ledger import exported_ids, parts, timestamp, whole
 from scale import SEED
 from test_replay import ReplayTest, days, events
@@ -30,8 +30,7 @@ class OptionTest(ReplayTest):
 
     def lines(self, *arguments, expected=0):
         """The lines of JSON that a replay prints, and what it says."""
-        result = run("replay", "--data", self.site.data, *arguments)
-        self.assertEqual(result.returncode, expected, f"seed {SEED}: {result.stderr.decode()[-1500:]}")
+        result = ended(expected, "replay", "--data", self.site.data, *arguments)
         return [json.loads(line) for line in result.stdout.splitlines()], result.stderr.decode()
 
     def ship_lines(self, lines, exports="ga4,mixpanel,csv"):
@@ -126,9 +125,7 @@ class DeterminismTests(OptionTest):
         _, said = self.lines("--provider", "csv", "--output", output)
         self.assertIn("begins again: another replay was interrupted", said)
         self.kill_in_the_middle(output, *self.ALL)
-        receiver = self.site.receiver(exports="csv")
-        self.ship(100_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(100_000, "csv")
         _, said = self.lines(*self.ALL, "--output", output)
         self.assertIn("begins again: the archive, or what is left out of it, has changed", said)
         self.assertEqual(tree(output), self.made("fresh", *self.ALL))
@@ -282,9 +279,7 @@ class ComparisonTests(OptionTest):
     def test_equal_generations_do_not_differ(self):
         """After a fill and after a replay no day differs, whatever the provider's format."""
         exports = "ga4,mixpanel,csv,segment,syslog,journald,mixpanel-profiles"
-        receiver = self.site.receiver(exports=exports)
-        self.ship(700_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(700_000, exports)
         for _ in range(2):
             differences, _ = self.lines("--provider", exports, "--diff", "--jobs", 2)
             self.assertEqual([line for line in differences if "partition" in line], [])
@@ -321,9 +316,7 @@ class GenerationTests(OptionTest):
 
     def test_back_and_forth(self):
         """Rolled back, the export is as it was, open parts included; rolled back again, as the replay made it."""
-        receiver = self.site.receiver(exports="csv,ga4")
-        self.ship(400_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(400_000, "csv,ga4")
         skipped = (".generation", ".standing")
         live = self.site.data / "exports" / "csv"
         before = tree(live, skipped)
@@ -346,9 +339,7 @@ class GenerationTests(OptionTest):
             succeed("replay", "--data", self.site.data, "--provider", provider, "--rollback")
         self.assertEqual(tree(live, skipped), before)
         self.assertEqual(run("inspect", "--verify", self.site.data).returncode, 0)
-        receiver = self.site.receiver(exports="csv,ga4")
-        self.ship(300_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(300_000, "csv,ga4")
         for provider in ("csv", "ga4"):
             output = self.site.root / f"again-{provider}"
             self.lines("--provider", provider, "--output", output)
@@ -362,13 +353,10 @@ class GenerationTests(OptionTest):
         self.assertEqual(said.returncode, 65)
         self.assertIn(b"no days of the range to restore", said.stderr)
         self.lines("--provider", "csv")
-        receiver = self.site.receiver(exports="csv")
-        self.ship(200_000)
-        self.assertEqual(receiver.stop(), 0)
+        self.fill(200_000, "csv")
         before = tree(self.site.data / "exports" / "csv")
-        result = run("replay", "--data", self.site.data, "--provider", "csv", "--rollback")
-        self.assertEqual(result.returncode, 65)
-        self.assertIn(b"got events since the exchange", result.stderr)
+        told = failure(65, "replay", "--data", self.site.data, "--provider", "csv", "--rollback")
+        self.assertIn("got events since the exchange", told)
         self.assertEqual(tree(self.site.data / "exports" / "csv"), before)
 
     def deliver(self, provider):

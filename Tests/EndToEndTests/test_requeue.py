@@ -3,15 +3,14 @@
 import collections
 import json
 
-from harness import run
+from harness import ended, run
 from ledger import archived, exported_ids, quarantined
 from test_replay import ReplayTest
 
 
 class RequeueTest(ReplayTest):
     def requeue(self, *arguments, expected=0):
-        result = run("requeue", "--data", self.site.data, "--output", self.site.root / "again", *arguments)
-        self.assertEqual(result.returncode, expected, result.stderr.decode()[-1500:])
+        result = ended(expected, "requeue", "--data", self.site.data, "--output", self.site.root / "again", *arguments)
         return json.loads(result.stdout) if expected == 0 else result.stderr.decode()
 
     def published(self):

@@ -13,11 +13,11 @@ import socket
 import threading
 import time
 
-from harness import Site, run, succeed, until
-from ledger import LedgerTest, archived, stored
+from harness import Site, failure, succeed, until
+from ledger import LedgerTest, archived
 from peers import Proxy, pass_on
 from scale import SEED, THOROUGH
-from wire import Peer
+from wire import let_in
 
 WINDOW = 8 << 20
 
@@ -108,8 +108,7 @@ class CutTests(ResumeTest):
         for index, (name, rule) in enumerate(CUTS.items()):
             spool = self.folder(f"spool-{index}")
             for _ in range(3):
-                self.maker.segment(spool, lines := self.maker.lines(700))
-                self.ledger.add(lines)
+                self.maker.segment(spool, self.made(700))
             offsets[name] = Offsets(rule)
             proxy = self.proxy(offsets[name])
             agents[name] = self.start_agent(f"cut-{index}", [proxy.address], spool, "--once", "--patience", "600")
@@ -168,8 +167,7 @@ class SilenceTests(ResumeTest):
 
     def finish(self, agent, receiver):
         until(lambda: not any(self.site.spool.iterdir()), 40, "everything is shipped")
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)
 
     def test_a_stall_with_keepalives_keeps_the_connection(self):
         """ACKs held back for several times the time of silence, with PINGs in between: no reconnect (T11)."""
@@ -244,10 +242,9 @@ class RepeatTests(ResumeTest):
     """Batches that the receiver has, sent again by hand."""
 
     def peer(self):
-        peer = Peer(self.site.port)
+        peer = let_in(self, self.site.port, "again")
         # A batch goes out as two writes.
         peer.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.assertTrue(peer.hello("again").startswith("READY "))
         return peer
 
     def test_stored_batches_are_acknowledged_again_in_any_order(self):
@@ -259,8 +256,7 @@ class RepeatTests(ResumeTest):
             stream, offset = f"again-{number}", 0
             self.assertEqual(peer.open(stream, number), f"AT {number} 0")
             for _ in range(10):
-                raw = b"".join(lines := self.maker.lines(20))
-                self.ledger.add(lines)
+                raw = b"".join(self.made(20))
                 batches.append((number, stream, offset, raw))
                 peer.batch(stream, raw, number=number, offset=offset)
                 offset += len(raw)
@@ -307,10 +303,7 @@ class ConfigurationTests(ResumeTest):
 
     def grow(self, count=30):
         for path in (self.web / "access.json", self.web / "error.json", self.shop / "shop.json"):
-            lines = self.maker.foreign(count)
-            self.ledger.add(lines)
-            with open(path, "ab") as file:
-                file.write(b"".join(lines))
+            self.write_log(path, count)
         return 3 * count
 
     def test_edits_do_not_reset_positions(self):
@@ -367,10 +360,7 @@ class ManyReceiversTests(ResumeTest):
             "--bundle", "com.example.web")
         for turn in range(24):
             self.maker.spool(self.site.spool, self.ledger, 400_000, 100_000)
-            lines = self.maker.foreign(200)
-            self.ledger.add(lines)
-            with open(folder / f"{turn % 3}.json", "ab") as file:
-                file.write(b"".join(lines))
+            self.write_log(folder / f"{turn % 3}.json", 200)
             time.sleep(0.05)
             if turn % 4 == 3:
                 proxies[turn // 4 % 2].hang_up()
@@ -380,7 +370,7 @@ class ManyReceiversTests(ResumeTest):
         until(lambda: not any(self.site.spool.glob("*.ndjson")), 60, "the segments are shipped")
         self.assertEqual(agent.stop(), 0)
         self.assertTrue(all(proxy.passages for proxy in proxies))
-        self.assertEqual([receiver.stop() for receiver in receivers], [0, 0])
+        self.stop_all(*receivers)
         kept = [list(archived(site.data)) for site in (self.site, other)]
         for lines in kept:
             self.assertGreater(len(lines), 0)
@@ -401,28 +391,20 @@ class CloneTests(ResumeTest):
         receiver = self.site.receiver(exports="none")
         folder = self.folder("web")
 
-        def grow():
-            lines = self.maker.foreign(200)
-            self.ledger.add(lines)
-            with open(folder / "web.json", "ab") as file:
-                file.write(b"".join(lines))
-
         sources = ["--glob", folder / "*.json", "--env", "prod", "--bundle", "com.example.web"]
-        grow()
+        self.write_log(folder / "web.json", 200)
         first = self.start_agent("twin", [self.site.address], self.site.spool, *sources)
-        until(lambda: sum(1 for _ in stored(self.site.data)) == 200, 20, "the first lines are stored")
+        self.until_stored()
         shutil.copytree(self.site.root / "state-twin", self.site.root / "state-clone")
         clone = ["--state", self.site.root / "state-clone", "--to", self.site.address, "--name", "twin",
                  *sources]
-        result = run("agent", *clone, "--once", "--patience", "1")
-        self.assertEqual(result.returncode, 69)
-        self.assertIn(b"another agent named twin is connected; give each agent a name of its own", result.stderr)
+        told = failure(69, "agent", *clone, "--once", "--patience", "1")
+        self.assertIn("another agent named twin is connected; give each agent a name of its own", told)
         second = self.site.start("agent", *clone, log="agent-clone.log")
         second.until_logged("another agent named twin")
-        grow()
-        until(lambda: sum(1 for _ in stored(self.site.data)) == 400, 20, "the first one continues")
+        self.write_log(folder / "web.json", 200)
+        self.until_stored()
         first.kill()
-        grow()
-        until(lambda: sum(1 for _ in stored(self.site.data)) == 600, 60, "the second one continues")
-        self.assertEqual(second.stop(), 0)
-        self.assert_stored(receiver)
+        self.write_log(folder / "web.json", 200)
+        self.until_stored(seconds=60)
+        self.assert_stored(receiver, second)

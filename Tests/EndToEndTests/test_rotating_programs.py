@@ -113,7 +113,7 @@ class LogrotateTests(ProgramTest):
         return unread
 
     def warnings(self):
-        return [entry for entry in self.entries() if entry["level"] == "warning"]
+        return [entry for entry in self.agent.entries() if entry["level"] == "warning"]
 
     def test_another_folder_while_the_agent_is_away(self):
         """A pattern that covers `olddir`: the rotated log continues where it was."""

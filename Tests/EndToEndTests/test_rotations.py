@@ -7,7 +7,6 @@ byte on, and how many of the lost bytes it had seen.
 """
 
 import collections
-import json
 import os
 import random
 import shutil
@@ -38,21 +37,13 @@ while True:
 
 
 class RotationTest(AgentTest):
-    def write(self, name, count):
-        lines = self.maker.foreign(count)
-        self.ledger.add(lines)
-        self.append(name, lines)
-        return lines
-
     def losses(self, *agents):
         """What the agents said of lost bytes, oldest first."""
-        entries = [json.loads(line) for agent in agents for line in agent.log().splitlines() if line.startswith("{")]
-        return [entry for entry in entries if "lost_bytes" in entry]
+        return [entry for agent in agents for entry in agent.entries() if "lost_bytes" in entry]
 
     @staticmethod
     def summary(agent):
-        entries = [json.loads(line) for line in agent.log().splitlines() if "agent stopped" in line]
-        return entries[-1]["summary"]
+        return next(entry["summary"] for entry in reversed(agent.entries()) if "summary" in entry)
 
 
 class RenameTests(RotationTest):
@@ -125,7 +116,7 @@ class OutlastTests(RotationTest):
             time.sleep(0.2)
             self.assertTrue(all(path.exists() for path in segments), "an unacknowledged segment was deleted")
         receiver.child.send_signal(signal.SIGCONT)
-        self.until_archived(self.ledger.line_count, 60)
+        self.until_stored(seconds=60)
         until(lambda: not any(path.exists() for path in segments), 30, "acknowledged segments are deleted")
         self.assertEqual(agent.stop(), 0)
         self.assertEqual(self.losses(agent), [])

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-from harness import binary, run, succeed
+from harness import binary, failure, run, succeed
 from ledger import LedgerTest, exported_ids, parts, timestamp, utc_now
 from scale import at_night
 
@@ -126,9 +126,7 @@ class SealTest(LedgerTest):
     def test_a_running_receiver_keeps_its_directory(self):
         self.ship()
         receiver = self.site.receiver(exports=EXPORTS)
-        result = run("seal", "--data", self.site.data)
-        self.assertEqual(result.returncode, 75)
-        self.assertIn("in use", result.stderr.decode())
+        self.assertIn("in use", failure(75, "seal", "--data", self.site.data))
         self.assertEqual(receiver.stop(), 0)
 
     def test_cut_offs_are_checked(self):
@@ -138,6 +136,4 @@ class SealTest(LedgerTest):
         self.assertEqual(run("check", path).returncode, 0)
         for wrong in ("24:00", "4:00", "noon", "04:60", "04:00:00"):
             path.write_text(good.replace("05:30", wrong))
-            result = run("check", path)
-            self.assertEqual(result.returncode, 78, wrong)
-            self.assertIn("receiver.archive.cut_off", result.stderr.decode())
+            self.assertIn("receiver.archive.cut_off", failure(78, "check", path))

@@ -7,7 +7,7 @@ import random
 import stat
 import subprocess
 
-from harness import binary, patience, run, succeed, until
+from harness import binary, ended, failure, patience, succeed, until
 from ledger import LedgerTest
 from scale import SEED, amount
 
@@ -92,12 +92,10 @@ class LineTests(SealedTest):
         self.make_days(1)
         follower = self.site.start("sealed", "--data", self.site.data, "--cursor", self.cursor, "--follow", log="sealed.log")
         until(follower.log)
-        refused = run("sealed", "--data", self.site.data, "--cursor", self.cursor)
-        self.assertEqual(refused.returncode, 75)
-        self.assertIn(b"another process uses the cursor", refused.stderr)
+        told = failure(75, "sealed", "--data", self.site.data, "--cursor", self.cursor)
+        self.assertIn("another process uses the cursor", told)
         self.assertEqual(follower.stop(), 0)
-        result = run("sealed", "--data", self.site.root / "nowhere", "--cursor", self.cursor)
-        self.assertEqual(result.returncode, 66)
+        ended(66, "sealed", "--data", self.site.root / "nowhere", "--cursor", self.cursor)
 
     def test_a_follower_prints_what_is_sealed_later(self):
         self.make_days(3)
@@ -157,9 +155,8 @@ class KillTests(SealedTest):
         script = self.site.root / "load"
         script.write_text(f"#!/bin/sh\ncat >>{log}\n[ ! -e {flag} ]\n")
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
-        result = run("sealed", "--data", self.site.data, "--cursor", self.cursor, "--exec", script)
-        self.assertEqual(result.returncode, 75)
-        self.assertIn(b"the command failed (exit code 1)", result.stderr)
+        told = failure(75, "sealed", "--data", self.site.data, "--cursor", self.cursor, "--exec", script)
+        self.assertIn("the command failed (exit code 1)", told)
         self.assertEqual(len(lines(log.read_text())), 1)
         flag.unlink()
         self.kill_until_done(lambda: self.start(subprocess.DEVNULL, "--exec", script))

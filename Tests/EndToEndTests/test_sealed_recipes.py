@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import REPOSITORY, patience, run
+from harness import REPOSITORY, ended, patience
 from ledger import archived
 from test_readme import ROOT, page_files
 from test_sealed import SealedTest
@@ -59,8 +59,7 @@ class ParquetTests(RecipeTest):
 
     def test_a_refused_load_is_tried_again(self):
         self.ship(byte_count=60_000)
-        result = run("sealed", "--data", self.site.data, "--cursor", self.site.root / "a", "--exec", "exit 3")
-        self.assertEqual(result.returncode, 75)
+        ended(75, "sealed", "--data", self.site.data, "--cursor", self.site.root / "a", "--exec", "exit 3")
         self.load_all("a")
         self.assertTrue(list(self.folder.rglob("*.parquet")))
 

@@ -7,10 +7,9 @@ import shutil
 import subprocess
 import tempfile
 import unittest
-import urllib.request
 from pathlib import Path
 
-from harness import binary, free_port, run, until
+from harness import binary, free_port, run, samples, until
 from test_agent import FOREIGN, AgentTest
 from test_hostile_files import IS_ROOT, STRANGER
 
@@ -50,11 +49,9 @@ class SilenceTest(AgentTest):
         return found
 
     def value(self, name, **labels):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as page:
-            for line in page.read().decode().splitlines():
-                if line.startswith(name + "{") and all(f'{key}="{value}"' in line for key, value in labels.items()):
-                    return int(line.split()[-1])
-        return None
+        found = samples(f"127.0.0.1:{self.metrics}", name).items()
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        return next((value for own, value in found if all(text in own for text in wanted)), None)
 
 
 class ReceiverTests(SilenceTest):
@@ -159,7 +156,7 @@ class EndlessLineTests(SilenceTest):
         copies = list((self.site.state / "quarantine").iterdir())
         self.assertEqual([copy.stat().st_size for copy in copies], [128 << 20])
         self.append("endless.json", [b"\n", *nginx(2)])
-        self.until_archived(5)
+        self.until_stored(5)
         told = [entry for entry in entries(agent.log()) if "too long" in entry["message"]]
         for entry in told:
             print(f"agent: {entry}")

@@ -1,6 +1,5 @@
 """What bounds an agent: descriptors, watches, memory, its registry. Beyond a bound only time is lost."""
 
-import json
 import os
 import pathlib
 import re
@@ -20,12 +19,6 @@ class LimitTest(AgentTest):
     def write(self, name, lines):
         self.ledger.add(lines)
         self.append(name, lines)
-
-    @staticmethod
-    def peak_mebibytes(process):
-        """The most memory that was ever resident."""
-        status = pathlib.Path(f"/proc/{process.child.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
     @staticmethod
     def read_bytes(process):
@@ -77,8 +70,7 @@ class DescriptorTests(LimitTest):
         self.until_stored_bytes()
         self.assertLessEqual(peak, 512)
         self.assertGreater(peak, 400, "the limit was not reached")
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)
 
     def limited_agent(self, soft, hard=None):
         """An agent that may have so many files open."""
@@ -118,16 +110,14 @@ class DescriptorTests(LimitTest):
         def settled():
             return sum(map(len, stored(self.site.data))) + sum(metric(address, "waybill_agent_lost_bytes_total"))
         until(lambda: settled() == self.ledger.byte_count, 30, "what is gone is counted")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
-        entries = [json.loads(line) for line in agent.log().splitlines() if line.startswith("{")]
-        told = [entry for entry in entries if entry.get("id") == "WB2211"]
+        self.stop_all(agent, receiver)
+        told = [entry for entry in agent.entries() if entry.get("id") == "WB2211"]
         gone = sum(entry.get("repeated", 1) for entry in told)
         self.assertGreater(gone, 1)
         self.assertEqual(len(told), 2, "one line at once, and one for all others")
         comparison = self.ledger.compare(stored(self.site.data))
         self.assertEqual([comparison.lost, comparison.twice, comparison.alien], [2 * gone, 0, 0])
-        summary = [entry for entry in entries if entry["message"] == "agent stopped"][-1]["summary"]
+        summary = next(entry["summary"] for entry in reversed(agent.entries()) if "summary" in entry)
         kept = sum(map(len, stored(self.site.data)))
         self.assertEqual(summary["lost_bytes"], self.ledger.byte_count - kept)
         self.assertEqual(told[-1]["lost_bytes_total"], summary["lost_bytes"])
@@ -155,7 +145,7 @@ class LineTests(LimitTest):
                 self.write("web.json", self.maker.foreign(1))
         agent = self.site.agent(*self.globbing())
         self.until_stored_bytes_anywhere()
-        peak = self.peak_mebibytes(agent)
+        peak = agent.peak_mebibytes()
         self.assertEqual(agent.stop(), 0)
         self.assertLess(peak, 64)
         kept = {path.read_bytes() for path in (self.site.state / "quarantine").iterdir()}
@@ -213,8 +203,7 @@ class WatchTests(LimitTest):
                 self.write(folder / "web.json", self.maker.foreign(10))
             self.write(folders[0] / f"{turn}.json", self.maker.foreign(10))
             self.until_stored_bytes()
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)
 
     def test_one_watch_for_many_folders(self):
         """With a single watch to be had the agent says that it polls, and every line arrives (T26)."""
@@ -242,5 +231,4 @@ class WatchTests(LimitTest):
         self.write("new.json", self.maker.foreign(10))
         agent.child.send_signal(signal.SIGCONT)
         self.until_stored_bytes()
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)

@@ -40,9 +40,7 @@ class OutageTests(AgentTest):
 
     def write(self, turn):
         self.maker.segment(self.site.spool, self.maker.lines(30), ledger=self.ledger)
-        lines = self.maker.foreign(20)
-        self.ledger.add(lines)
-        self.append(f"web{turn % 3}.json", lines)
+        self.write_log(self.folder / f"web{turn % 3}.json", 20)
         if turn % 7 == 6:
             os.rename(self.folder / "web0.json", self.folder / f"web0.json.{time.monotonic_ns()}")
 
@@ -66,9 +64,7 @@ class StateDirectoryTests(AgentTest):
     def work(self):
         """New lines, in a segment and in a file that is now and then rotated or cut; all are shipped."""
         self.maker.segment(self.site.spool, self.maker.lines(5), ledger=self.ledger)
-        lines = self.maker.foreign(5)
-        self.ledger.add(lines)
-        self.append("web.json", lines)
+        self.write("web.json", 5)
         self.site.once(*self.sources)
         turn = self.chance.randrange(6)
         if turn == 0:
@@ -119,29 +115,24 @@ class StateDirectoryTests(AgentTest):
         self.site.once(*self.globbing())
         self.assert_stored(self.receiver)
 
-    def add(self, name, count):
-        lines = self.maker.foreign(count)
-        self.ledger.add(lines)
-        self.append(name, lines)
-        self.until_archived(self.ledger.line_count)
-
     def test_a_full_state_directory_stops_no_line(self):
         """With no room for its registry the agent ships on, says so, and writes it again once there is room."""
         small = self.site.mount("small", "256k")
         agent = self.site.agent(*self.sources, "--state", small / "state")
         agent.until_logged("connected")
-        self.add("web.json", 10)
+        self.write("web.json", 10)
+        self.until_stored()
         filler = small / "filler"
         with self.assertRaises(OSError):
             filler.write_bytes(b"x" * (1 << 20))
         # Enough new streams that the registry needs another page.
         for number in range(40):
-            self.add(f"web.json.{number}", 2)
+            self.write(f"web.json.{number}", 2)
+            self.until_stored()
         agent.until_logged("the registry could not be written")
         filler.unlink()
         until(lambda: b"web.json.39" in (small / "state" / "registry.state").read_bytes(), 30, "the registry is written")
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(self.receiver)
+        self.assert_stored(self.receiver, agent)
 
 
 class LookalikeTests(AgentTest):
@@ -183,7 +174,7 @@ class LookalikeTests(AgentTest):
             other.unlink()
         self.append("web.json", lines)
         if waits:
-            self.until_archived(self.ledger.line_count)
+            self.until_stored()
 
     @staticmethod
     def line_of(size, number):

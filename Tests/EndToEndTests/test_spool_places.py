@@ -72,8 +72,7 @@ class CopyTests(PlaceTest):
         for _ in range(3):
             subprocess.run(["rsync", "-a", f"{source}/", f"{self.site.spool}/"], check=True)
             self.until_empty()
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)
 
 
 class MountTests(PlaceTest):
@@ -98,10 +97,10 @@ class MountTests(PlaceTest):
         path = self.maker.segment(self.real, lines[:10], writer)
         file = self.writer_of(path)
         agent = self.site.agent("--spool", self.seen)
-        self.until_archived(10)
+        self.until_stored(10)
         agent.until_logged("WB2226")
         file.write(b"".join(lines[10:]))
-        self.until_archived(20)
+        self.until_stored(20)
         # The next segment ends this one.
         file.close()
         later = [self.maker.event(writer, number) for number in range(21, 31)]
@@ -112,5 +111,4 @@ class MountTests(PlaceTest):
         os.utime(following, (time.time() - 4000,) * 2)
         self.until_empty(self.real)
         self.assertEqual(agent.log().count("locks of its writers may not be seen"), 1)
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(receiver)
+        self.assert_stored(receiver, agent)

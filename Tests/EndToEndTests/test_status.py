@@ -1,12 +1,12 @@
 """What a receiver says about itself at `/status`: to its own machine, and when something became durable."""
 
-import http.client
 import json
 import socket
 import threading
 import time
 
 from harness import free_port, patience, until
+from health import ask
 from test_agent import AgentTest
 
 
@@ -15,26 +15,11 @@ class StatusTests(AgentTest):
         super().setUp()
         self.metrics = free_port()
         self.receiver = self.site.receiver("--metrics", f"127.0.0.1:{self.metrics}", exports="csv,ga4")
-        until(self.answers, 20, "the receiver serves metrics")
-
-    def answers(self):
-        try:
-            return self.ask("/readyz")
-        except OSError:
-            return None
-
-    def ask(self, path="/status", headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.metrics, timeout=patience(20))
-        try:
-            connection.request("GET", path, headers=headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.getheader("Content-Type"), answer.read().decode()
-        finally:
-            connection.close()
+        until(lambda: ask(self.metrics, "/readyz"), 20, "the receiver serves metrics")
 
     def status(self, after=None):
-        code, kind, text = self.ask("/status" if after is None else f"/status?after={after}")
-        self.assertEqual((code, kind), (200, "application/json"))
+        code, fields, text = ask(self.metrics, "/status" if after is None else f"/status?after={after}")
+        self.assertEqual((code, fields["Content-Type"]), (200, "application/json"))
         return json.loads(text)
 
     def test_who_asks_for_more_waits_for_it(self):
@@ -64,7 +49,7 @@ class StatusTests(AgentTest):
         waiting = [socket.create_connection(("127.0.0.1", self.metrics)) for _ in range(8)]
         for connection in waiting:
             connection.sendall(f"GET /status?after={end} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        self.assertEqual(self.ask("/metrics")[0], 200)
+        self.assertEqual(ask(self.metrics, "/metrics")[0], 200)
         codes = []
         for connection in waiting:
             connection.settimeout(patience(20))

@@ -1,23 +1,21 @@
 """How a bucket is reached: TLS with authorities of one's own, a proxy, and credentials from a container's address."""
 
-import http.server
 import itertools
 import json
 import select
 import socket
 import ssl
-import threading
 import time
 
 from buckets import KEY, SECRET
 from certificates import Authority
-from harness import run, until
+from harness import Handler, serve, succeed, until
 from test_store import TOKEN, StoreTest
 
 PERMIT = "a-permit-of-the-container-that-never-prints"
 
 
-class Tunnel(http.server.BaseHTTPRequestHandler):
+class Tunnel(Handler):
     """A proxy that opens tunnels to the store, which no one else can find under its name."""
 
     def do_CONNECT(self):
@@ -33,11 +31,8 @@ class Tunnel(http.server.BaseHTTPRequestHandler):
                         return
                     ends[end].sendall(content)
 
-    def log_message(self, *_):
-        pass
 
-
-class Credentials(http.server.BaseHTTPRequestHandler):
+class Credentials(Handler):
     """The address at which a container asks for its role's keys."""
 
     def do_GET(self):
@@ -52,21 +47,8 @@ class Credentials(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *_):
-        pass
-
 
 class TransportTests(StoreTest):
-    def serve(self, handler, **attributes):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        server.daemon_threads = True
-        for name, value in attributes.items():
-            setattr(server, name, value)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        return server
-
     def encrypt(self):
         """Puts TLS before the store; returns its authority."""
         authority = Authority(self.site.root / "tls")
@@ -95,7 +77,7 @@ class TransportTests(StoreTest):
 
     def test_a_proxy(self):
         authority = self.encrypt()
-        proxy = self.serve(Tunnel, opened=[])
+        proxy = serve(self, Tunnel, opened=[])
         self.store.url = self.store.url.replace("127.0.0.1", "store.example.com")
         options = self.configured(f"ca: {authority.certificate}")
         address = f"http://127.0.0.1:{proxy.server_port}"
@@ -108,7 +90,7 @@ class TransportTests(StoreTest):
     def container(self, permit):
         file = self.site.root / "permit"
         file.write_text(permit + "\n")
-        source = self.serve(Credentials, asked=0)
+        source = serve(self, Credentials, asked=0)
         return source, {
             "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "",
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{source.server_port}/v1/credentials",
@@ -140,10 +122,9 @@ class TransportTests(StoreTest):
             """Each batch is a piece, which is signed with the keys of now."""
             with open(file, "a", encoding="utf-8") as lines:
                 lines.write(f'{{"name":"e{next(numbers)}"}}\n')
-            shipped = run(
+            succeed(
                 "agent", "--name", "x", "--state", self.site.root / "agent", "--to", self.site.address, "--glob", file,
                 "--env", "prod", "--bundle", "b", "--once", timeout=120)
-            self.assertEqual(shipped.returncode, 0, shipped.stderr)
             return source.asked > 1
 
         until(is_asked_again, 60, "the keys are replaced")

@@ -67,7 +67,6 @@ class TamperingTests(SiteTest):
         cls.source = Site()
         cls.addClassCleanup(cls.source.close)
         site, maker = cls.source, EventMaker(83)
-        config = site.root / "receiver.yaml"
 
         def ship(lines):
             receiver = site.receiver(exports=EXPORTS)

@@ -12,11 +12,10 @@ import ssl
 import tempfile
 import threading
 import time
-import urllib.request
 import warnings
 
 from certificates import Authority, openssl
-from harness import free_port, patience, run, succeed, until
+from harness import ended, failure, free_port, page, patience, run, succeed, until
 from ledger import LedgerTest, stored
 from peers import Listener
 from scale import SEED, amount, at_night
@@ -63,9 +62,8 @@ class TLSTest(LedgerTest):
         """Waits until everything is shipped, stops both and compares what is stored with what was made."""
         if agent:
             until(self.is_shipped, 90, "everything is shipped")
-            self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
-        self.assert_each_once()
+            self.stop_all(agent)
+        super().assert_stored(receiver)
         self.assert_no_secrets()
 
     def assert_no_secrets(self):
@@ -203,9 +201,8 @@ class RefusalTests(TLSTest):
         """`*.collect.test` is any name right below, in either case, and no other."""
         receiver = self.receiver(self.authority.issue("wildcard", "DNS:*.collect.test,DNS:*.test,DNS:*"))
         for name, code in (("a.collect.test", 0), ("A.Collect.TEST", 0), ("a.b.collect.test", 69), ("localhost", 69)):
-            result = run(*self.site.agent_arguments(
+            result = ended(code, *self.site.agent_arguments(
                 "--once", "--patience", "1", *self.trusting("--tls-server-name", name)))
-            self.assertEqual(result.returncode, code, f"{name}: {result.stderr.decode()}")
             self.assertEqual(b"(tls-wrong-host)" in result.stderr, code != 0)
         receiver.stop()
 
@@ -228,10 +225,9 @@ class RefusalTests(TLSTest):
         agent = self.site.agent()
         agent.until_logged("this port takes TLS alone; start the agent with --tls or --tls-ca (syntax)")
         receiver.until_logged("the peer does not speak TLS")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            page = answer.read().decode()
-        self.assertRegex(page, 'waybill_tls_refused_connections_total{reason="plaintext"} [1-9]')
-        self.assertRegex(page, "waybill_tls_certificate_expiry_seconds 1[0-9]{9}\n")
+        metrics = page(f"127.0.0.1:{port}")
+        self.assertRegex(metrics, 'waybill_tls_refused_connections_total{reason="plaintext"} [1-9]')
+        self.assertRegex(metrics, "waybill_tls_certificate_expiry_seconds 1[0-9]{9}\n")
         self.assert_nothing_shipped()
         agent.stop()
         self.assert_stored(receiver, self.agent())
@@ -251,9 +247,8 @@ class RefusalTests(TLSTest):
         """`--once` gives up after its patience with the reason, exit code 69, and everything is still there."""
         self.fill()
         receiver = self.receiver(self.stranger.issue("receiver"))
-        result = run(*self.site.agent_arguments("--once", "--patience", "2", *self.trusting()))
-        self.assertEqual(result.returncode, 69)
-        self.assertIn(b"an authority that this agent trusts; name its authority with --tls-ca", result.stderr)
+        told = failure(69, *self.site.agent_arguments("--once", "--patience", "2", *self.trusting()))
+        self.assertIn("an authority that this agent trusts; name its authority with --tls-ca", told)
         self.assert_nothing_shipped()
         receiver.stop()
 
@@ -276,7 +271,7 @@ class ClientCertificateTests(TLSTest):
         self.mutual.until_logged(code)
         self.assert_nothing_shipped()
         self.assertNotIn("agent connected", self.mutual.log())
-        self.assertEqual(agent.stop(), 0)
+        self.stop_all(agent)
         self.assert_stored(self.mutual, self.agent(*self.with_certificate(self.authority)))
 
     def test_a_good_certificate_gets_in(self):
@@ -320,9 +315,7 @@ class PinTests(TLSTest):
         self.assertTrue(self.is_shipped())
         receiver.stop()
         file.write_text(text + f"  tls: {{pinned: '{pin[:-1]}', ca: a.pem}}\n")
-        result = run("check", file)
-        self.assertEqual(result.returncode, 78)
-        self.assertIn("line 6: agent.tls.pinned: must be the SHA-256 of a certificate", result.stderr.decode())
+        self.assertIn("line 6: agent.tls.pinned: must be the SHA-256 of a certificate", failure(78, "check", file))
         file.write_text(text + f"  tls: {{pinned: '{pin}', ca: a.pem}}\n")
         self.assertIn("agent.tls.ca: cannot stand with pinned", run("check", file).stderr.decode())
 
@@ -452,10 +445,9 @@ class ConfigurationTests(TLSTest):
     """What is wrong with the files or the options is said at the start."""
 
     def check(self, arguments, *texts, code=78):
-        result = run(*arguments)
-        self.assertEqual(result.returncode, code, result.stderr.decode())
+        told = failure(code, *arguments)
         for text in texts:
-            self.assertIn(text, result.stderr.decode())
+            self.assertIn(text, told)
 
     def receiving(self, *arguments):
         return ["receiver", "--data", self.site.data, "--listen", self.site.address, *arguments]

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import health
-from harness import binary, patience, run, until
+from harness import binary, failure, patience, until
 from test_agent import AgentTest
 
 
@@ -106,6 +106,4 @@ class TopTests(AgentTest):
             self.assert_given_back(code)
 
     def test_without_a_terminal_it_says_what_to_use(self):
-        result = run("top", self.socket)
-        self.assertEqual(result.returncode, 64)
-        self.assertIn(b"waybill status prints the same once", result.stderr)
+        self.assertIn("waybill status prints the same once", failure(64, "top", self.socket))

@@ -14,7 +14,6 @@ import time
 import unittest
 
 from harness import patience, until
-from ledger import stored
 from scale import THOROUGH
 from test_agent import FOREIGN, AgentTest
 
@@ -34,18 +33,13 @@ class WatchingTest(AgentTest):
 
     def write(self, path, count=1):
         """Appends lines; returns when they were written."""
-        lines = self.maker.foreign(count)
-        self.ledger.add(lines)
-        self.append(path, lines)
+        self.write_log(self.folder / path, count)
         return time.monotonic()
-
-    def until_all_stored(self, seconds=20):
-        until(lambda: sum(1 for _ in stored(self.site.data)) >= self.ledger.line_count, seconds, "every line is stored")
 
     def delay(self, path):
         """How long a line takes that is written now."""
         start = self.write(path)
-        self.until_all_stored()
+        self.until_stored()
         return time.monotonic() - start
 
     def mount(self, kind, options, folder):
@@ -57,9 +51,8 @@ class WatchingTest(AgentTest):
         self.site.mounts.append(str(folder))
 
     def finish(self, agent):
-        self.until_all_stored()
-        self.assertEqual(agent.stop(), 0)
-        self.assert_stored(self.receiver)
+        self.until_stored()
+        self.assert_stored(self.receiver, agent)
 
 
 class ReplacedFolderTests(WatchingTest):
@@ -75,11 +68,11 @@ class ReplacedFolderTests(WatchingTest):
         logs = self.folder / "current" / "log"
         agent = self.start("--glob", logs / "web.json")
         self.write(logs / "web.json")
-        self.until_all_stored()
+        self.until_stored()
         replace(logs)
         # Whatever the agent makes of the other folder, it knows its file when this line is there.
         self.write(logs / "web.json")
-        self.until_all_stored()
+        self.until_stored()
         delays = []
         for number in range(self.ROTATIONS):
             delays.append(self.delay(logs / "web.json"))
@@ -123,7 +116,7 @@ class LinkTests(WatchingTest):
         log = self.pod("web")
         agent = self.follow()
         self.write(log)
-        self.until_all_stored()
+        self.until_stored()
         start = time.monotonic()
         for number in range(20):
             rotation = time.monotonic()
@@ -152,7 +145,7 @@ class NewFolderTests(WatchingTest):
             # Each file is its own wait: what is measured is one folder.
             delays.append(self.delay(folder / "0.log"))
             self.write(folder / "0.log", 10)
-        self.until_all_stored()
+        self.until_stored()
         self.assertLess(statistics.median(delays), SOON, delays)
         for born, folder in folders:
             time.sleep(max(0, born + 2.5 - time.monotonic()))

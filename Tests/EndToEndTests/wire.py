@@ -103,6 +103,15 @@ class Peer:
         self.send(*batch(stream, raw, **changes))
 
 
+def let_in(test, port, agent="peer", tls=None, **members):
+    """A session of an agent that is let in, until the end of a test."""
+    peer = Peer(port, tls=tls)
+    test.addCleanup(peer.close)
+    answer = peer.hello(agent, **members)
+    test.assertTrue(answer and answer.startswith("READY "), answer)
+    return peer
+
+
 def skip(offset, length, reason, source=b"", number=1):
     """A line that skips bytes; `source` is what the file holds up to their end, or at least its last 512 bytes."""
     tail = base64.b64encode(source[-512:]).decode() if reason != "truncated" else "-"

@@ -13,7 +13,7 @@ import subprocess
 from faults import armed, copy, counted
 from test_crash_points import CrashTest, DAY, PART, RECEIVER_KINDS, Point
 
-from harness import binary, patience, run, succeed
+from harness import binary, failure, patience, run, succeed
 from ledger import EventMaker, archived, exported_ids, lines_of, quarantined
 from providers import SECRETS, FalseProvider
 from scale import SEED
@@ -141,9 +141,7 @@ class RefusalTests(CrashTest):
         self.assertTrue(self.died(code, point), point)
 
     def erase(self, expected):
-        result = run("erase", "--data", self.site.data, "--user", PERSON.decode())
-        self.assertEqual(result.returncode, expected, result.stderr.decode())
-        return result.stderr.decode()
+        return failure(expected, "erase", "--data", self.site.data, "--user", PERSON.decode())
 
     def test_an_unfinished_seal(self):
         seal = ("seal", "--data", self.site.data, "--all")
