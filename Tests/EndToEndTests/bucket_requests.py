@@ -11,8 +11,8 @@ from buckets import canonical_query, signature
 
 
 class Answer:
-    def __init__(self, status, body):
-        self.status, self.body = status, body
+    def __init__(self, answer):
+        self.status, self.headers, self.body = answer.status, answer.headers, answer.read()
 
 
 class BucketRequests:
@@ -21,9 +21,11 @@ class BucketRequests:
     def __init__(self, url, bucket, key, secret, region="us-east-1"):
         self.url, self.bucket, self.key, self.secret, self.region = url, bucket, key, secret, region
 
-    def ask(self, method, key="", query="", body=b"", headers=None, timeout=60):
-        """One request; returns the answer of any status, and raises OSError if there is none."""
-        path = "/" + urllib.parse.quote(f"{self.bucket}/{key}" if key else self.bucket, safe="/-_.~")
+    def path(self, key):
+        return "/" + urllib.parse.quote(f"{self.bucket}/{key}" if key else self.bucket, safe="/-_.~")
+
+    def signed(self, method, path, query="", body=b"", headers=None):
+        """The headers of a request."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         digest = hashlib.sha256(body).hexdigest()
         fields = {"host": self.url.partition("://")[2], "x-amz-content-sha256": digest, "x-amz-date": stamp} | (headers or {})
@@ -35,17 +37,21 @@ class BucketRequests:
         signed = signature(self.secret, stamp[:8], self.region, text)
         fields["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={self.key}/{scope},SignedHeaders={';'.join(names)},Signature={signed}")
-        del fields["host"]
         # moto reads a form, which is urllib's default, and keeps nothing of it.
-        fields["content-type"] = "application/octet-stream"
+        return {**fields, "content-type": "application/octet-stream"}
+
+    def ask(self, method, key="", query="", body=b"", headers=None, timeout=60):
+        """One request; returns the answer of any status, and raises OSError if there is none."""
+        path = self.path(key)
         made = urllib.request.Request(
-            self.url + path + ("?" + canonical_query(query) if query else ""), body or None, fields, method=method)
+            self.url + path + ("?" + canonical_query(query) if query else ""), body or None,
+            self.signed(method, path, query, body, headers), method=method)
         try:
             with urllib.request.urlopen(made, timeout=timeout) as answer:
-                return Answer(answer.status, answer.read())
+                return Answer(answer)
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, error.read())
+                return Answer(error)
 
     def make(self):
         answer = self.ask("PUT")

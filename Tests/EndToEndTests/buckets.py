@@ -8,17 +8,15 @@ import calendar
 import email.utils
 import hashlib
 import hmac
-import http.server
 import pathlib
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 from xml.sax.saxutils import escape
 
-from harness import REPOSITORY, free_port, until
+from harness import Handler, REPOSITORY, Server, free_port, until
 
 KEY, SECRET, REGION = "AKIATESTTESTTESTTEST", "a/very+secret=key/that/never/prints/0123", "eu-test-1"
 MOTO = REPOSITORY / ".build" / "python" / "bin" / "moto_server"
@@ -44,11 +42,8 @@ def signature(secret, date, region, text):
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Requests(Handler):
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, *arguments):
-        pass
 
     def handle_request(self):
         store = self.server.store
@@ -193,19 +188,11 @@ class SmallStore:
         self.lies, self.forbidden, self.page, self.offset, self.fault, self.lose_answers = False, (), 1000, 0, None, 0
         # Seconds that each PUT takes.
         self.delay = 0
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads, self.server.store = True, self
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
+        self.server = Server(Requests, store=self)
+        self.url, self.close = self.server.url, self.server.close
 
     def now(self):
         return time.time() + self.offset
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
 
 
 class Moto:

@@ -1,22 +1,8 @@
 """What must hold of a fleet at its end: lines, journals, and the days in the bucket."""
 
-import pathlib
-import shutil
-import subprocess
 
-from harness import until
-
-COMPILER = shutil.which("cc") or shutil.which("clang")
-
-
-def clock(seconds, folder):
-    """An environment in which the wall clock is off by so much; what measures time that has passed is right."""
-    library = folder / "clock_shift.so"
-    if not library.exists():
-        source = pathlib.Path(__file__).with_name("clock_shift.c")
-        subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", library, source], check=True, timeout=120)
-    return {"LD_PRELOAD": str(library), "CLOCK_SHIFT_SECONDS": str(seconds)}
-
+from clocks import shifted
+from harness import metric, until
 
 def journal(data):
     """The bytes of a merged journal, from its first segment on."""
@@ -27,6 +13,13 @@ class FleetChecks:
     """For a test with `self.fleet` and `self.requests`, the bucket's."""
 
     SEAL_RUNS_MAX = 5
+
+    def acked(self, port):
+        """How many bytes an agent says to be acknowledged; 0 while it does not answer."""
+        try:
+            return sum(metric(f"127.0.0.1:{port}", "waybill_agent_acked_bytes_total"))
+        except OSError:
+            return 0
 
     def assert_merged(self, *mergers, seconds=60):
         """Every merger gets every written line, and has it once."""
@@ -54,7 +47,7 @@ class FleetChecks:
         """
         for name in mergers:
             for _ in range(self.SEAL_RUNS_MAX):
-                process = self.fleet.merger(name, "--once", env=clock(2 * 86_400, self.site.root))
+                process = self.fleet.merger(name, "--once", env=shifted(2, self.site.root))
                 self.assertEqual(process.wait(120), 0, process.log()[-2000:])
                 rest = list((self.site.root / name / "archive").rglob("*.ndjson"))
                 if not rest:
@@ -63,8 +56,7 @@ class FleetChecks:
 
     def finish(self, *processes):
         """Stops a fleet, and seals: mergers m1 and m2 have each line once, the same, and so has the bucket."""
-        for process in processes:
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+        self.stop_all(*processes)
         self.seal_everything("m1", "m2")
         self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
         self.assert_same_journals("m1", "m2")

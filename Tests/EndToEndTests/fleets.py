@@ -3,7 +3,7 @@
 import json
 
 import buckets
-from harness import Site, free_port, run, until
+from harness import Site, free_port, run, succeed, until
 from health import ask
 
 ENVIRONMENT = {
@@ -19,8 +19,7 @@ class WatchedFleet:
         self.site, self.written, self.bucket = site, [], buckets.SmallStore()
         self.ports = {name: free_port() for name in names}
         self.metrics = {}
-        init = run("store", "init", "--store", STORE, "--endpoint", self.bucket.url, env=ENVIRONMENT)
-        assert init.returncode == 0, init.stderr
+        succeed("store", "init", "--store", STORE, "--endpoint", self.bucket.url, env=ENVIRONMENT)
 
     def close(self):
         self.bucket.close()

@@ -11,12 +11,12 @@ import json
 import re
 import shutil
 import subprocess
-import urllib.request
 
 import buckets
 from bucket_requests import BucketRequests
 from fleet_checks import FleetChecks
-from harness import REPOSITORY, Site, SiteTest, free_port, run, succeed, until
+from harness import REPOSITORY, Site, SiteTest, free_port, succeed, until
+from health import ask
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": buckets.KEY, "AWS_SECRET_ACCESS_KEY": buckets.SECRET, "AWS_REGION": "us-east-1"}
 DAYS = ["2026-11-18", "2026-11-19"]
@@ -35,7 +35,7 @@ class Fleet:
     """
 
     def __init__(self, site: Site, server=None, environment=None, bucket="events"):
-        self.site, self.written, self.url = site, [], f"s3://{bucket}/w"
+        self.site, self.written, self.bucket, self.url = site, [], bucket, f"s3://{bucket}/w"
         self.environment = environment or ENVIRONMENT
         self.server = server or buckets.Moto(site.logs / "moto.log")
         self.is_own_server = server is None
@@ -43,12 +43,16 @@ class Fleet:
         self.store = f"store: {{url: '{self.url}', endpoint: '{self.server.url}', clock: host}}\n"
         self.ports = {name: free_port() for name in ("a", "b", "c")}
         self.hosts, self.within = {}, {}
-        init = run("store", "init", "--store", self.url, "--endpoint", self.server.url, "--seal-seconds", 5, env=self.environment)
-        assert init.returncode == 0, init.stderr
+        address = ["--store", self.url, "--endpoint", self.server.url]
+        succeed("store", "init", *address, "--seal-seconds", 5, env=self.environment)
 
     def close(self):
         if self.is_own_server:
             self.server.close()
+
+    def requests(self):
+        """What a test asks of the bucket without Waybill."""
+        return BucketRequests(self.server.url, self.bucket, buckets.KEY, buckets.SECRET)
 
     def host(self, name):
         """The address on which a receiver listens; another than the loopback if it runs in a network of its own."""
@@ -102,6 +106,8 @@ class Fleet:
         """The lines in a merger's archive, of open and of sealed days."""
         lines = []
         for path in (self.site.root / name / "archive").glob("**/*.ndjson*"):
+            if ".erase" in path.name:
+                continue  # It is about to take another one's place.
             if path.name.endswith(".gz"):
                 if not path.with_suffix("").exists():
                     lines += gzip.decompress(path.read_bytes()).decode().splitlines()
@@ -110,13 +116,20 @@ class Fleet:
         return lines
 
 
-class FleetTests(FleetChecks, SiteTest):
+class FleetTest(FleetChecks, SiteTest):
+    """A test with a fleet, and requests to its bucket."""
+
     def setUp(self):
         super().setUp()
-        self.fleet = Fleet(self.site)
+        self.fleet = self.make_fleet()
         self.addCleanup(self.fleet.close)
-        self.requests = BucketRequests(self.fleet.server.url, "events", buckets.KEY, buckets.SECRET)
+        self.requests = self.fleet.requests()
 
+    def make_fleet(self):
+        return Fleet(self.site)
+
+
+class FleetTests(FleetTest):
     def test_the_configurations_of_the_page_are_good(self):
         page = (REPOSITORY / "Documentation" / "fleet.md").read_text(encoding="utf-8")
         blocks = [text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "store:" in text]
@@ -143,11 +156,8 @@ class FleetTests(FleetChecks, SiteTest):
 
     def receiver_of(self, port):
         """The address of the receiver to which an agent is connected."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
-                status = json.load(answer)
-        except OSError:
-            return None
+        answer = ask(port)
+        status = json.loads(answer[2]) if answer else {"connected": False}
         return status["address"] if status["connected"] else None
 
     def test_every_line_is_merged_once_whatever_is_killed(self):

@@ -5,27 +5,13 @@ import re
 import shutil
 
 import buckets
-from bucket_requests import BucketRequests
-from fleet_checks import FleetChecks
-from harness import SiteTest, free_port, metric, until
+from harness import free_port, metric, until
 from ledger import EventMaker
 from scale import THOROUGH, at_night
-from test_fleet import Fleet
+from test_fleet import Fleet, FleetTest
 
 
-class BadTest(FleetChecks, SiteTest):
-    def setUp(self):
-        super().setUp()
-        self.fleet = self.make_fleet()
-        self.addCleanup(self.fleet.close)
-        self.requests = self.requests_to("events")
-
-    def make_fleet(self):
-        return Fleet(self.site)
-
-    def requests_to(self, bucket):
-        return BucketRequests(self.fleet.server.url, bucket, buckets.KEY, buckets.SECRET)
-
+class BadTest(FleetTest):
     def pieces(self, receiver):
         return self.requests.keys(f"w/journal/{receiver}~")
 
@@ -164,16 +150,14 @@ class DirectoryTests(BadTest):
             receivers[lost] = self.fleet.receiver(lost)
         until(lambda: not list(spool.glob("*.ndjson")), 90, "every segment is stored and deleted")
         self.assert_merged("m1")
-        for process in [agent, *receivers.values(), merger]:
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+        self.stop_all(agent, *receivers.values(), merger)
         self.assert_whole("m1")
 
     def test_two_receivers_with_one_name_have_two_chains(self):
         receivers = [self.fleet.receiver(name, as_name="same") for name in ("a", "b")]
         self.ship("x", 100, "a")
         self.ship("y", 100, "b")
-        for process in receivers:
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(*receivers)
         self.assertEqual(len({key.split("/")[2] for key in self.pieces("same")}), 2)
         self.once("m1")
         self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
@@ -196,7 +180,7 @@ class DirectoryTests(BadTest):
         merger = other.merger("m2", "--once")
         self.assertEqual(merger.wait(60), 0)
         self.assertEqual(sorted(other.merged("m2")), sorted(self.fleet.written))
-        chains = {key.split("/")[2] for key in self.requests_to("other").keys("w/journal/")}
+        chains = {key.split("/")[2] for key in other.requests().keys("w/journal/")}
         self.assertTrue(chains.isdisjoint(key.split("/")[2] for key in self.pieces("a")))
 
 
@@ -227,14 +211,7 @@ class BucketTests(BadTest):
         allow()
         merger = self.fleet.merger("m1")
         self.assert_merged("m1")
-        for process in (agent, receiver, merger):
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
-
-    def acked(self, port):
-        try:
-            return sum(metric(f"127.0.0.1:{port}", "waybill_agent_acked_bytes_total"))
-        except OSError:
-            return 0
+        self.stop_all(agent, receiver, merger)
 
     @at_night
     def test_a_bucket_that_is_read_only(self):
@@ -266,8 +243,7 @@ class BucketTests(BadTest):
         merger = self.fleet.merger("m1")
         self.assert_merged("m1")
         until(lambda: sum(metric(f"127.0.0.1:{port}", "waybill_agent_stored_bytes_total")) == size, 60, "all is stored")
-        for process in (agent, receiver, merger):
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+        self.stop_all(agent, receiver, merger)
 
     @at_night
     def test_a_receiver_starts_again_while_the_bucket_refuses(self):
@@ -289,8 +265,7 @@ class BucketTests(BadTest):
             back()
             merger = self.fleet.merger("m1")
             self.assert_merged("m1")
-            for process in (agent, receiver, merger):
-                self.assertEqual(process.stop(), 0, process.log()[-2000:])
+            self.stop_all(agent, receiver, merger)
 
     def test_a_merger_refuses_a_store_that_overwrites_what_it_must_keep(self):
         self.store.lies = True

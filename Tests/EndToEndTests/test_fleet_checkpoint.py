@@ -7,14 +7,11 @@ made, every five seconds, and the cut-off after the lines' arrival is over.
 
 import gzip
 import shutil
-import unittest
-import urllib.request
 
-import buckets
-from fleet_checks import COMPILER, clock
-from harness import SiteTest, until
+from clocks import shifted
+from harness import until
 from scale import at_night
-from test_fleet import ENVIRONMENT, Fleet
+from test_fleet import ENVIRONMENT, Fleet, FleetTest
 
 
 class CheckpointFleet(Fleet):
@@ -23,48 +20,25 @@ class CheckpointFleet(Fleet):
         config.write_text(
             self.store + f"merger: {{data: {self.site.root}/{name}, name: {name}, exports: [{{provider: csv}}], "
             f"checkpoint_hours: {hours}, pieces_days: 0}}\n")
-        ahead = ENVIRONMENT | clock(2 * 86_400, self.site.root)
+        ahead = ENVIRONMENT | shifted(2, self.site.root)
         return self.site.start("merge", "--config", config, *arguments, log=f"{name}.log", env=ahead)
-
-    def keys(self, prefix):
-        """The bucket's keys, asked of moto."""
-        keys, token = [], ""
-        while True:
-            request = urllib.request.Request(
-                f"{self.server.url}/events?list-type=2&prefix=w/{prefix}{token}", headers={
-                    "Authorization": f"AWS4-HMAC-SHA256 Credential={buckets.KEY}/20260101/us-east-1/s3/aws4_request"})
-            text = urllib.request.urlopen(request, timeout=60).read().decode()
-            keys += [part.split("</Key>")[0].removeprefix("w/") for part in text.split("<Key>")[1:]]
-            if "<NextContinuationToken>" not in text:
-                return keys
-            token = "&continuation-token=" + text.split("<NextContinuationToken>")[1].split("<")[0]
-
-    def object(self, key):
-        request = urllib.request.Request(f"{self.server.url}/events/w/{key}", headers={
-            "Authorization": f"AWS4-HMAC-SHA256 Credential={buckets.KEY}/20260101/us-east-1/s3/aws4_request"})
-        return urllib.request.urlopen(request, timeout=60).read()
 
     def published(self):
         """The lines of sealed days in the bucket."""
+        requests = self.requests()
         return [
-            line for key in self.keys("archive/") if key.endswith(".ndjson.gz")
-            for line in gzip.decompress(self.object(key)).decode().splitlines()]
+            line for key in requests.keys("w/archive/") if key.endswith(".ndjson.gz")
+            for line in gzip.decompress(requests.get(key)).decode().splitlines()]
 
 
-@unittest.skipUnless(COMPILER, "there is no C compiler")
 @at_night
-class FleetCheckpointTests(SiteTest):
-    def setUp(self):
-        super().setUp()
-        self.fleet = CheckpointFleet(self.site)
-        self.addCleanup(self.fleet.close)
+class FleetCheckpointTests(FleetTest):
+    def make_fleet(self):
+        return CheckpointFleet(self.site)
 
     def assert_merged(self, name):
         # While a day is sealed, its lines may be in two files.
         until(lambda: sorted(self.fleet.merged(name)) == sorted(self.fleet.written), 60, f"{name} has every line once")
-
-    def assert_whole(self, name):
-        self.assert_verified(self.site.root / name)
 
     def test_a_merger_without_its_disk(self):
         receiver = self.fleet.receiver("a")
@@ -83,13 +57,14 @@ class FleetCheckpointTests(SiteTest):
 
         # A checkpoint is made where there are lines behind the last one. What two cover is deleted: the pieces of the first
         # one already, and the first round when neither of the two was made behind it.
-        pieces = set(self.fleet.keys("journal/"))
+        requests = self.fleet.requests()
+        pieces = set(requests.keys("w/journal/"))
 
         def goes_on():
             self.fleet.write("x", 20)
             self.assert_merged("m1")
-            return ("merge/s00/00000000000000000001.wbs" not in self.fleet.keys("merge/s00/")
-                    and pieces - set(self.fleet.keys("journal/")))
+            return ("w/merge/s00/00000000000000000001.wbs" not in requests.keys("w/merge/s00/")
+                    and pieces - set(requests.keys("w/journal/")))
 
         until(goes_on, 60, "round 1 and pieces are deleted")
         merger.until_logged("what two checkpoints cover was deleted", 60)
@@ -102,8 +77,7 @@ class FleetCheckpointTests(SiteTest):
         self.assert_merged("m1")
 
         until(lambda: len(self.fleet.published()) >= len(self.fleet.written), 60, "every line is published")
-        for process in (agent, receiver, merger):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(agent, receiver, merger)
         self.assert_whole("m1")
         self.assertEqual(sorted(self.fleet.merged("m1")), sorted(self.fleet.written))
         published = self.fleet.published()

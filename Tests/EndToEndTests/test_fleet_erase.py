@@ -7,17 +7,12 @@ are sealed at the first cut-off after their lines arrived, and this one is over 
 import gzip
 import json
 import re
-import unittest
-import urllib.parse
-import urllib.request
-import xml.etree.ElementTree
 
-import buckets
-from fleet_checks import COMPILER, clock
-from harness import SiteTest, run, succeed, until
+from clocks import shifted
+from harness import run, succeed, until
 from providers import FalseProvider
 from test_deliver import environment
-from test_fleet import ENVIRONMENT, Fleet
+from test_fleet import ENVIRONMENT, FleetTest
 
 PERSON = "u3"
 NAMED = re.compile(rb"\bu3\b")
@@ -27,47 +22,20 @@ def is_persons(line):
     return json.loads(line)["user"] == PERSON
 
 
-class Bucket:
-    """What the bucket has, read without Waybill."""
-
-    def __init__(self, server):
-        self.address = f"{server.url}/events"
-        credential = f"{buckets.KEY}/20260101/us-east-1/s3/aws4_request"
-        self.headers = {"Authorization": f"AWS4-HMAC-SHA256 Credential={credential}"}
-
-    def get(self, path):
-        request = urllib.request.Request(self.address + path, headers=self.headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.read()
-
-    def keys(self, prefix):
-        keys, token = [], None
-        while True:
-            query = {"list-type": "2", "prefix": f"w/{prefix}", **({"continuation-token": token} if token else {})}
-            page = xml.etree.ElementTree.fromstring(self.get("?" + urllib.parse.urlencode(query)))
-            space = page.tag.partition("}")[0] + "}"
-            keys += [element.findtext(f"{space}Key") for element in page.iter(f"{space}Contents")]
-            token = page.findtext(f"{space}NextContinuationToken")
-            if not token:
-                return keys
-
-    def objects(self, *prefixes):
-        """The objects by their keys, inflated."""
-        objects = {}
-        for key in [key for prefix in prefixes for key in self.keys(prefix)]:
-            content = self.get("/" + urllib.parse.quote(key))
-            objects[key.removeprefix("w/")] = gzip.decompress(content) if key.endswith(".gz") else content
-        return objects
-
-
-@unittest.skipUnless(COMPILER, "there is no C compiler")
-class FleetEraseTest(SiteTest):
+class FleetEraseTest(FleetTest):
     def setUp(self):
         super().setUp()
-        self.ahead = ENVIRONMENT | clock(2 * 86_400, self.site.root)
-        self.fleet = Fleet(self.site)
-        self.addCleanup(self.fleet.close)
-        self.bucket = Bucket(self.fleet.server)
+        self.ahead = ENVIRONMENT | shifted(2, self.site.root)
+
+    def objects(self, *prefixes):
+        """The bucket's objects by their keys, inflated."""
+        objects = {}
+        for key in [key for prefix in prefixes for key in self.requests.keys(f"w/{prefix}")]:
+            content = self.requests.get(key)
+            # A merger may have deleted it since.
+            if content is not None:
+                objects[key.removeprefix("w/")] = gzip.decompress(content) if key.endswith(".gz") else content
+        return objects
 
     def erase(self, *arguments):
         result = succeed(
@@ -89,25 +57,13 @@ class FleetEraseTest(SiteTest):
         for name in agents:
             self.assertEqual(self.fleet.agent(name, "--once").wait(120), 0, name)
 
-    def archived(self, merger):
-        """The lines of a merger's archive; without files that are about to take another one's place."""
-        lines = []
-        for path in (self.site.root / merger / "archive").glob("**/*.ndjson*"):
-            if ".erase" in path.name or path.name.endswith(".tmp"):
-                continue
-            if not path.name.endswith(".gz"):
-                lines += path.read_text().splitlines()
-            elif not path.with_suffix("").exists():
-                lines += gzip.decompress(path.read_bytes()).decode().splitlines()
-        return sorted(lines)
-
     def until_archived(self, *mergers, lines):
         for name in mergers:
-            until(lambda name=name: self.archived(name) == lines, 90, f"{name} has these lines")
+            until(lambda name=name: sorted(self.fleet.merged(name)) == lines, 90, f"{name} has these lines")
 
     def until_published(self):
         """Both days of the archive and of the export are in the bucket."""
-        until(lambda: sum(key.endswith("/_SUCCESS") for key in self.bucket.keys("")) >= 4, 90, "days in the bucket")
+        until(lambda: sum(key.endswith("/_SUCCESS") for key in self.requests.keys()) >= 4, 90, "days in the bucket")
 
     def named(self, merger):
         """A merger's files outside the journal that name the person."""
@@ -128,10 +84,6 @@ class FleetEraseTest(SiteTest):
         path = self.site.root / merger / "state" / "erasures"
         return path.read_text() if path.exists() else ""
 
-    def verify(self, *mergers):
-        for name in mergers:
-            self.assert_verified(self.site.root / name)
-
     def test_a_person_leaves_both_mergers_and_the_bucket_whatever_is_killed(self):
         """Asked twice, both mergers killed again and again meanwhile; then nothing of the person is anywhere."""
         receivers = [self.fleet.receiver(name) for name in self.fleet.ports]
@@ -141,7 +93,7 @@ class FleetEraseTest(SiteTest):
         mergers = {name: self.merger(name) for name in ("m1", "m2")}
         self.until_archived("m1", "m2", lines=sorted(self.fleet.written))
         self.until_published()
-        before = self.bucket.objects("archive/", "exports/")
+        before = self.objects("archive/", "exports/")
         self.assertTrue(any(NAMED.search(content) for content in before.values()))
 
         answer, text = self.erase("--user", PERSON, "--dry-run")
@@ -152,7 +104,7 @@ class FleetEraseTest(SiteTest):
         self.assertIn("merger.pieces_days", text)
         answer, text = self.erase("--user", PERSON)
         self.assertEqual((answer["erasure"], answer["repeated"]), (1, True))
-        self.assertEqual(self.bucket.keys("erasures/"), ["w/erasures/00000000000000000001.json"])
+        self.assertEqual(self.requests.keys("w/erasures/"), ["w/erasures/00000000000000000001.json"])
         # Each merger is killed at other moments of its work, if it is still at it.
         for number in range(4):
             for name in mergers:
@@ -166,12 +118,12 @@ class FleetEraseTest(SiteTest):
             until(lambda name=name: "state=done" in self.state_of(name), 60, f"{name} is done")
             until(lambda name=name: not self.named(name), 60, f"{name} names no one")
         until(
-            lambda: not any(NAMED.search(content) for content in self.bucket.objects("archive/", "exports/").values()),
+            lambda: not any(NAMED.search(content) for content in self.objects("archive/", "exports/").values()),
             90, "the bucket names no one")
 
         # What is left in the bucket is what each day has, whole.
         until(self.published_is_whole, 60, "manifests fit their parts")
-        after = self.bucket.objects("archive/", "exports/")
+        after = self.objects("archive/", "exports/")
         self.assertEqual(set(after), set(before))
         lines = [line for key, content in after.items() if key.endswith(".ndjson.gz")
                  for line in content.decode().splitlines()]
@@ -188,15 +140,14 @@ class FleetEraseTest(SiteTest):
             self.assertEqual(mergers[name].stop(), 0)
             self.assertEqual(self.erased_count(name), erased)
             self.assertEqual(self.named(name), [])
-        self.verify("m1", "m2")
+        self.assert_whole("m1", "m2")
         files = self.sealed("m1")
         self.assertEqual(files, self.sealed("m2"))
         self.assertGreaterEqual(len(files), 4)
         alone = run("erase", "--data", self.site.root / "m1", "--user", PERSON)
         self.assertNotEqual(alone.returncode, 0)
         self.assertIn("is a merger's data directory", alone.stderr.decode())
-        for process in receivers:
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(*receivers)
 
     def erased_count(self, merger):
         """How many lines of the quarantine's record are erased ones."""
@@ -211,7 +162,7 @@ class FleetEraseTest(SiteTest):
 
     def published_is_whole(self):
         """Every sealed file that a day's manifest names has the digest that the manifest says."""
-        objects = self.bucket.objects("archive/")
+        objects = self.objects("archive/")
         for key, content in objects.items():
             if key.endswith("/manifest.json"):
                 manifest, folder = json.loads(content), key.rpartition("/")[0]
@@ -265,6 +216,5 @@ class FleetEraseTest(SiteTest):
         self.assertTrue(delivery.is_running)
         self.assertEqual(set(server.taken.values()), {1})
         self.assertEqual(len(server.taken), 280)
-        for process in [delivery, other, *mergers.values(), *receivers]:
-            self.assertEqual(process.stop(), 0)
-        self.verify("m1", "m2")
+        self.stop_all(delivery, other, *mergers.values(), *receivers)
+        self.assert_whole("m1", "m2")

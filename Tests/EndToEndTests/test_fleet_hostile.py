@@ -7,20 +7,18 @@ principal's stream by itself.
 import hashlib
 import json
 
-from harness import SiteTest, until
+from harness import until
 from peers import proof
-from test_fleet import ENVIRONMENT, Fleet, event
-from wire import Peer, skip
+from test_fleet import ENVIRONMENT, FleetTest, event
+from wire import let_in, skip
 
 TOKENS = {"web": "web-0123456789abcdef", "rival": "rival-0123456789abcdef"}
 STREAM = "0195505e-aaaa-7000-8000-0000000000aa-00000000000000000001"
 
 
-class HostileTests(SiteTest):
+class HostileTests(FleetTest):
     def setUp(self):
         super().setUp()
-        self.fleet = Fleet(self.site)
-        self.addCleanup(self.fleet.close)
         agents = ", ".join(
             f"{{name: {name}, tokens: ['sha256:{hashlib.sha256(token.encode()).hexdigest()}']}}"
             for name, token in TOKENS.items())
@@ -35,10 +33,7 @@ class HostileTests(SiteTest):
             self.receivers.append(process)
 
     def peer(self, receiver, principal):
-        peer = Peer(self.fleet.ports[receiver])
-        self.addCleanup(peer.close)
-        self.assertTrue(peer.hello(f"{principal}-{receiver}", token=TOKENS[principal]).startswith("READY "))
-        return peer
+        return let_in(self, self.fleet.ports[receiver], f"{principal}-{receiver}", token=TOKENS[principal])
 
     def answered(self, peer, expected):
         """Reads on until this answer, over what is said of the store."""
@@ -85,5 +80,4 @@ class HostileTests(SiteTest):
         for name in ("m1", "m2"):
             until(lambda name=name: len(self.fleet.merged(name)) >= len(expected), 60, f"{name} has every line")
             self.assertEqual(sorted(self.fleet.merged(name)), expected, name)
-        for process in [*self.receivers, *mergers]:
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(*self.receivers, *mergers)

@@ -6,9 +6,8 @@ swallows what is sent, as a broken switch does: no one gets an error. It needs r
 
 
 import buckets
-from bucket_requests import BucketRequests
 from fleet_checks import FleetChecks
-from harness import SiteTest, free_port, metric, until
+from harness import SiteTest, free_port, until
 from ledger import EventMaker
 from networks import Space
 from scale import THOROUGH
@@ -27,13 +26,7 @@ class NetworkTest(FleetChecks, SiteTest):
         self.fleet = Fleet(self.site, moto)
         self.fleet.hosts["a"] = self.to_agents.guest
         self.fleet.within["a"] = space.within
-        self.requests = BucketRequests(moto.url, "events", buckets.KEY, buckets.SECRET)
-
-    def acked(self, port):
-        try:
-            return sum(metric(f"127.0.0.1:{port}", "waybill_agent_acked_bytes_total"))
-        except OSError:
-            return 0
+        self.requests = self.fleet.requests()
 
 
 class BucketLinkTests(NetworkTest):

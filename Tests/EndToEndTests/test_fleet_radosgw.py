@@ -142,8 +142,7 @@ class FleetTests(FleetChecks, GatewayTest):
             over.set()
             writer.join()
         self.assert_merged("m1", "m2", seconds=120)
-        for process in [*agents.values(), *receivers.values(), *mergers.values()]:
-            self.assertEqual(process.stop(), 0, process.log()[-2000:])
+        self.stop_all(*agents.values(), *receivers.values(), *mergers.values())
         self.seal_everything("m1", "m2")
         self.assertEqual(sorted(fleet.merged("m1")), sorted(fleet.written))
         self.assert_same_journals("m1", "m2")

@@ -6,10 +6,9 @@ import shutil
 import signal
 import subprocess
 import unittest
-import urllib.request
 
 from fleets import ENVIRONMENT, STORE, WatchedFleet
-from harness import REPOSITORY, SiteTest, free_port, metric, patience, run, succeed, until
+from harness import REPOSITORY, SiteTest, check_metrics, ended, free_port, metric, patience, run, succeed, until
 from health import ask, ready, shown, status
 from scale import at_night
 from test_service import Manager
@@ -70,8 +69,7 @@ class WellTests(FleetTest):
         self.assertEqual(code, 0, lines)
         self.assertRegex(lines[0], r"^merger m1 \(waybill/.*: ok, up ")
         self.assertRegex("\n".join(lines), r"\nCHAIN +MERGED +HEARD +STATE\n")
-        for process in [agent, *receivers, *mergers]:
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(agent, *receivers, *mergers)
 
     def test_the_live_page_and_reports_work_behind_a_merger(self):
         self.fleet.receiver("a")
@@ -87,13 +85,8 @@ class WellTests(FleetTest):
             f"127.0.0.1:{port}", "--token-file", token, log="live.log")
 
         def asked(path):
-            request = urllib.request.Request(
-                f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {token.read_text().strip()}"})
-            try:
-                with urllib.request.urlopen(request, timeout=patience(10)) as answer:
-                    return json.load(answer)
-            except OSError:
-                return None
+            code, _, text = ask(port, path, {"Authorization": f"Bearer {token.read_text().strip()}"}) or [None] * 3
+            return json.loads(text) if code == 200 else None
 
         until(lambda: len((asked("/api/events") or {"rows": []})["rows"]) == 40, 60, "the page has every event")
         found = until(lambda: asked("/api/status"), 30, "the page answers")
@@ -124,19 +117,14 @@ class WellTests(FleetTest):
         for name in ("a", "b"):
             until(lambda name=name: metric(self.fleet.address(name), "waybill_journal_unstored_seconds")[0] < patience(30), 60,
                   "the bucket has the journal")
-        if not shutil.which("promtool"):
-            raise unittest.SkipTest("there is no promtool")
         described = (REPOSITORY / "Protocol" / "metrics.md").read_text(encoding="utf-8")
         for name in ("m1", "a", "agent-x"):
-            with urllib.request.urlopen(f"http://{self.fleet.address(name)}/metrics", timeout=patience(10)) as answer:
-                page = answer.read()
-            result = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, check=False)
-            self.assertEqual((result.returncode, result.stdout + result.stderr), (0, b""), name)
-            for family in re.findall(r"^# TYPE (waybill_(?:merge|publish|store)\w+)", page.decode(), re.MULTILINE):
+            text = check_metrics(self, self.fleet.address(name))
+            for family in re.findall(r"^# TYPE (waybill_(?:merge|publish|store)\w+)", text, re.MULTILINE):
                 self.assertIn(f"`{family}`", described)
             # Labels come from closed sets.
             for label in ("receiver", "chain", "stream", "merger"):
-                self.assertNotIn(f'{label}="'.encode(), page, name)
+                self.assertNotIn(f'{label}="', text, name)
 
 
 @at_night
@@ -238,8 +226,7 @@ class AgreementTests(FleetTest):
     AGENTS = "agents: [{name: shop, tokens: ['sha256:" + "ab" * 32 + "']}]"
 
     def check(self, config, code=0):
-        result = run("store", "check", "--config", config, env=ENVIRONMENT, timeout=120)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        result = ended(code, "store", "check", "--config", config, env=ENVIRONMENT, timeout=120)
         return (result.stdout + result.stderr).decode()
 
     def record(self, name):

@@ -85,8 +85,7 @@ class ThereAndBackTests(UpgradeTest):
         self.fleet.write(30)
         self.assert_each_once("a", "m1")
         self.assertEqual(len(self.fleet.archived("a")), 130)
-        for process in (agent, receiver, merger):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(agent, receiver, merger)
         for name in ("a", "m1"):
             self.assert_verified(self.site.root / name)
 
@@ -97,8 +96,7 @@ class ThereAndBackTests(UpgradeTest):
         self.fleet.write(40)
         self.assert_each_once("a", "m1")
         self.assertEqual(len(self.fleet.archived("a")), 130)
-        for process in (agent, receiver, merger):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(agent, receiver, merger)
 
 
 class SegmentTests(UpgradeTest):
@@ -122,8 +120,7 @@ class SegmentTests(UpgradeTest):
         receiver = self.alone()
         agent = self.spooling(ports=[self.fleet.ports["a"]])
         self.assert_each_once("a")
-        self.assertEqual(agent.stop(), 0)
-        self.assertEqual(receiver.stop(), 0)
+        self.stop_all(agent, receiver)
 
     def spooling(self, **options):
         return self.fleet.agent("x", "--spool", self.spool, **options)
@@ -157,5 +154,4 @@ class SegmentTests(UpgradeTest):
         self.until_deleted()
         self.assert_each_once("a", "m1")
         self.until_merged()
-        for process in (agent, first, receiver, merger):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(agent, first, receiver, merger)

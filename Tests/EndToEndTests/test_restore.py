@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 import buckets
-from harness import REPOSITORY, binary, free_port, run, succeed, until
+from harness import REPOSITORY, binary, failure, free_port, run, succeed, until
 from ledger import LedgerTest, exported_ids, parts, stored
 from providers import SECRETS, FalseProvider
 from scale import SEED, at_night
@@ -75,18 +75,11 @@ class RestoreTest(LedgerTest):
     # Lines
 
     def write_segment(self, count=60):
-        self.maker.segment(self.site.spool, lines := self.maker.lines(count))
-        self.ledger.add(lines)
-
-    def write_log(self, count=60):
-        lines = self.maker.foreign(count)
-        with open(self.folder / "app.json", "ab") as file:
-            file.write(b"".join(lines))
-        self.ledger.add(lines)
+        self.maker.segment(self.site.spool, self.made(count))
 
     def write(self, count=60):
         self.write_segment(count)
-        self.write_log(count)
+        self.write_log(self.folder / "app.json", count)
 
     def until_stored(self):
         until(lambda: self.ledger.compare(stored(self.data)).is_clean, 120, "every line is stored once")
@@ -156,8 +149,7 @@ class LossTests(RestoreTest):
             until(lambda: sum(json.loads(path.read_text())["events"] for path in manifests()) >= count, 60, "parts are closed")
 
         def segment(count):
-            self.maker.segment(self.site.spool, lines := self.maker.lines(count, env="prod"))
-            self.ledger.add(lines)
+            self.maker.segment(self.site.spool, self.made(count, env="prod"))
 
         segment(40)
         until_closed(40)
@@ -251,9 +243,8 @@ class BucketTests(RestoreTest):
         for number in (2, 3, count // 2 + 1, count + 1):
             self.assertEqual(self.killed_at(number), -9)
             # Nothing starts on a part of a journal.
-            started = run("receiver", "--config", self.config, env=ENVIRONMENT)
-            self.assertEqual(started.returncode, 74, started.stderr)
-            self.assertIn(b"waybill restore has not finished", started.stderr)
+            told = failure(74, "receiver", "--config", self.config, env=ENVIRONMENT)
+            self.assertIn("waybill restore has not finished", told)
         report, _ = self.restore()
         self.assertTrue(report["continued"] and report["complete"])
         self.assertEqual(report["pieces"], count)

@@ -27,7 +27,6 @@ Every archive is compared with the backlog; a run that lost or repeated a line h
 """
 import argparse
 import bisect
-import hashlib
 import http.client
 import json
 import os
@@ -420,58 +419,39 @@ def servers():
             yield server
 
 
-def signed(told, method, path, digest, fields):
-    """The headers of one request, signed."""
-    import buckets
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    fields = {"host": told["url"].partition("://")[2], "x-amz-content-sha256": digest, "x-amz-date": stamp, **fields}
-    names = sorted(fields)
-    lines = "".join(f"{name}:{fields[name]}\n" for name in names)
-    request = "\n".join([method, path, "", lines, ";".join(names), digest])
-    scope = f"{stamp[:8]}/{told['region']}/s3/aws4_request"
-    text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    fields["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={told['key']}/{scope},SignedHeaders={';'.join(names)},"
-        f"Signature={buckets.signature(told['secret'], stamp[:8], told['region'], text)}")
-    # moto reads a form by default, and keeps nothing of it.
-    return {**fields, "content-type": "application/octet-stream"}
+def requests_to(told, bucket):
+    """What is asked of a bucket without Waybill."""
+    from bucket_requests import BucketRequests
+    return BucketRequests(told["url"], bucket, told["key"], told["secret"], told["region"])
 
 
-def put(connection, told, path, body, fields):
-    headers = signed(told, "PUT", path, hashlib.sha256(body).hexdigest(), fields)
-    connection.request("PUT", path, body, headers)
+def put(connection, requests, key, body):
+    """Creates an object over a connection that stays."""
+    path = requests.path(key)
+    connection.request("PUT", path, body, requests.signed("PUT", path, body=body, headers={"if-none-match": "*"}))
     answer = connection.getresponse()
     text = answer.read()
     if answer.status != 200:
         raise bench.Failure(f"PUT {path}: {answer.status} {text[:200]}")
 
 
-def make_bucket(told, bucket):
-    connection = connection_to(told)
-    put(connection, told, f"/{bucket}", b"", {})
-    connection.close()
-
-
-def connection_to(told):
-    return http.client.HTTPConnection(urllib.parse.urlsplit(told["url"]).netloc, timeout=120)
-
-
 def put_objects():
     """A process of the floor: reads where to and how large, waits for a line, and creates one object after the other."""
     order = json.loads(sys.stdin.readline())
-    told, connection = order["told"], connection_to(order["told"])
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(order["told"]["url"]).netloc, timeout=120)
+    requests = requests_to(order["told"], order["bucket"])
     bodies = [os.urandom(size) for size in order["sizes"]]
     connection.connect()
     print("{}", flush=True)
     sys.stdin.readline()
     for number, body in enumerate(bodies):
-        put(connection, told, f"/{order['bucket']}/{order['name']}/{number:020d}", body, {"if-none-match": "*"})
+        put(connection, requests, f"{order['name']}/{number:020d}", body)
     print("{}", flush=True)
 
 
 def plain_puts(place, server, bucket, sizes):
     """The seconds that processes take which put objects of these sizes, a list for each, and their CPU seconds."""
-    make_bucket(server.told, bucket)
+    requests_to(server.told, bucket).make()
     children = [
         place.start(
             [sys.executable, pathlib.Path(__file__).resolve(), "puts"], "puts.log", stdin=subprocess.PIPE,
@@ -501,7 +481,8 @@ def plain_puts(place, server, bucket, sizes):
 
 def limited(place, server, options, bucket, compression):
     """Three receivers and their agents until everything is stored, the ledger by a merger, and then the floor."""
-    make_bucket(server.told, bucket)
+    requests = requests_to(server.told, bucket)
+    requests.make()
     fleet, ledger, parts = Fleet(place, options, server, bucket), bench.Ledger(), []
     for number in range(3):
         spool = place.folder(f"spool-{number}")
@@ -519,7 +500,9 @@ def limited(place, server, options, bucket, compression):
     receivers = [receiver for _, receiver, _ in parts]
     for receiver in receivers:
         receiver.stop(600)
-    sizes = [piece_sizes(server.told, bucket, f"w/journal/r{number}~") for number in range(3)]
+    sizes = [
+        [int(requests.ask("HEAD", key).headers["content-length"]) for key in requests.keys(f"w/journal/r{number}~")]
+        for number in range(3)]
     floor, floor_cpu = plain_puts(place, server, bucket + "-floor", sizes)
     fleet.merge_once("m")
     byte_count, pieces = sum(map(sum, sizes)), sum(map(len, sizes))
@@ -535,22 +518,6 @@ def limited(place, server, options, bucket, compression):
         "agent_peak_mb": round(max(child.memory.peak for child in agents) / 1e6, 1),
         "receiver_peak_mb": round(max(child.memory.peak for child in receivers) / 1e6, 1),
         "bucket_peak_mb": round(sum(map(bench.memory_of, server.pids)) / 1e6, 1)})
-
-
-def piece_sizes(told, bucket, prefix):
-    """The bytes of each object below a prefix, in order."""
-    from bucket_requests import BucketRequests
-    keys = BucketRequests(told["url"], bucket, told["key"], told["secret"], told["region"]).keys(prefix)
-    connection, sizes = connection_to(told), []
-    for path in [f"/{bucket}/{key}" for key in keys]:
-        connection.request("HEAD", path, headers=signed(told, "HEAD", path, hashlib.sha256().hexdigest(), {}))
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status != 200:
-            raise bench.Failure(f"HEAD {path}: {answer.status}")
-        sizes.append(int(answer.headers["content-length"]))
-    connection.close()
-    return sizes
 
 
 def limits(options):
