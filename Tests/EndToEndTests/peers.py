@@ -218,9 +218,3 @@ def cpu_seconds(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
         fields = stat.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
-
-
-def peak_mebibytes(pid):
-    """The most memory that a process has had resident."""
-    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) / 1024

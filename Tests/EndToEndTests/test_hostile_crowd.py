@@ -3,9 +3,6 @@
 Every test prints what it measured. The bounds are generous, because other tests may run at the same time.
 """
 
-import base64
-import hashlib
-import os
 import threading
 import time
 import zlib
@@ -13,7 +10,7 @@ import zlib
 from harness import patience, until
 from ledger import archived, quarantined
 from scale import at_night
-from test_hostile_principals import PrincipalsTest
+from test_hostile_principals import PrincipalsTest, device
 from wire import Peer
 
 
@@ -65,20 +62,16 @@ class QuotaTests(PrincipalsTest):
         self.assertEqual(answers, ["AT", "AT", "AT", "NAK"])
         raw = self.made(1800)
         self.assertTrue(1 << 19 < len(raw) < 1 << 20, len(raw))
-        first.batch("s1", raw)
-        self.assertEqual(first.line(), f"ACK 1 {len(raw)}")
+        self.ship(first, raw, "s1")
         first.batch("s2", raw, number=2)
         self.assertRegex(first.line(), "^NAK 2 0 retry-after the receiver has stored 1048576 bytes")
         # What is held is acknowledged as ever, and a smaller batch fits.
-        first.batch("s1", raw)
-        self.assertEqual(first.line(), f"ACK 1 {len(raw)}")
+        self.ship(first, raw, "s1")
         more = self.made(10)
-        first.batch("s1", more, offset=len(raw))
-        self.assertEqual(first.line(), f"ACK 1 {len(raw) + len(more)}")
+        self.ship(first, more, "s1", len(raw))
         self.assertEqual(other.open("s1"), "AT 1 0")
         theirs = self.made(1800)
-        other.batch("s1", theirs)
-        self.assertEqual(other.line(), f"ACK 1 {len(theirs)}")
+        self.ship(other, theirs, "s1")
         limits = self.metric("waybill_limited_total")
         for limit in ("connections-of-principal", "bytes-a-day", "streams"):
             self.assertGreater(limits['{limit="%s"}' % limit], 0, limit)
@@ -91,9 +84,7 @@ class Device(threading.Thread):
     def __init__(self, port, token, start, raws):
         super().__init__(daemon=True)
         self.port, self.token, self.start_together, self.raws = port, token, start, raws
-        key = os.urandom(16)
-        self.agent = hashlib.sha256(key).hexdigest()[:32]
-        self.key = base64.urlsafe_b64encode(key).decode().rstrip("=")
+        self.key, self.agent = device()
         self.seconds, self.problem = None, None
 
     def hello(self, peer, agent=None):

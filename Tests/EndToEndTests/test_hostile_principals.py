@@ -5,19 +5,23 @@ import base64
 import hashlib
 import json
 import os
-import re
 import ssl
 import time
-import urllib.request
 
 from certificates import Authority, openssl
-from harness import free_port, patience, succeed, until
+from harness import free_port, samples, succeed, until
 from ledger import LedgerTest
-from wire import Peer, skip
+from wire import Peer, let_in, skip
 
 
 def digest(token):
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def device():
+    """A device's key in base64url, and the name that it proves."""
+    key = os.urandom(16)
+    return base64.urlsafe_b64encode(key).decode().rstrip("="), hashlib.sha256(key).hexdigest()[:32]
 
 
 class PrincipalsTest(LedgerTest):
@@ -39,9 +43,7 @@ class PrincipalsTest(LedgerTest):
 
     def write_agents(self, *entries):
         text = "agents:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries)
-        draft = self.site.root / "agents.draft"
-        draft.write_text(text)
-        draft.rename(self.site.root / "agents.yaml")
+        self.site.write("agents.yaml", text)
 
     def entry(self, name, more=""):
         return f"name: {name}, tokens: [\"{digest(self.TOKENS[name])}\"]{more and ', ' + more}"
@@ -50,10 +52,7 @@ class PrincipalsTest(LedgerTest):
         return self.site.receiver("--config", self.configure(*entries, extra=extra), exports=exports)
 
     def peer(self, principal, agent="peer", tls=None, **members):
-        peer = Peer(self.site.port, tls=tls)
-        self.addCleanup(peer.close)
-        self.assertTrue(peer.hello(agent, token=self.TOKENS[principal], **members).startswith("READY "))
-        return peer
+        return let_in(self, self.site.port, agent, tls, token=self.TOKENS[principal], **members)
 
     def refusal(self, agent="peer", tls=None, **members):
         peer = Peer(self.site.port, tls=tls)
@@ -61,9 +60,13 @@ class PrincipalsTest(LedgerTest):
         return peer.hello(agent, **members)
 
     def made(self, count, **changes):
-        lines = self.maker.lines(count, **{"bundle": "com.example.web", "env": "prod", **changes})
-        self.ledger.add(lines)
-        return b"".join(lines)
+        return b"".join(super().made(count, **{"bundle": "com.example.web", "env": "prod", **changes}))
+
+    def ship(self, peer, raw, stream="s-1", offset=0, number=1):
+        """Sends a batch; returns the offset that is acknowledged."""
+        peer.batch(stream, raw, offset=offset, number=number)
+        self.assertEqual(peer.line(), f"ACK {number} {offset + len(raw)}")
+        return offset + len(raw)
 
     def entries(self, event):
         """The audit log's entries of one kind."""
@@ -71,13 +74,10 @@ class PrincipalsTest(LedgerTest):
         return [line for line in lines if line["event"] == event]
 
     def metric(self, name):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=patience(10)) as answer:
-            text = answer.read().decode()
-        return {labels: float(value) for labels, value in re.findall(rf"^{name}(\S*) (\S+)$", text, re.MULTILINE)}
+        return samples(f"127.0.0.1:{self.metrics}", name)
 
-    def assert_stored(self, receiver):
-        self.assertEqual(receiver.stop(), 0, receiver.log()[-800:])
-        self.assert_each_once()
+    def assert_stored(self, *processes):
+        super().assert_stored(*processes)
         self.assert_verified()
 
 
@@ -90,16 +90,14 @@ class StreamTests(PrincipalsTest):
         rival = self.peer("rival")
         self.assertEqual(rival.open("s"), "AT 1 0")
         theirs = self.made(20)
-        rival.batch("s", theirs)
-        self.assertEqual(rival.line(), f"ACK 1 {len(theirs)}")
+        self.ship(rival, theirs, "s")
         rival.send(f"SEAL 1 {len(theirs)}")
         self.assertEqual(rival.line(), "SEALED 1")
         owner = self.peer("web")
         self.assertEqual(owner.open("s"), "AT 1 0")
         self.assertEqual(owner.proofs[1], (0, "-"))
         ours = self.made(30)
-        owner.batch("s", ours)
-        self.assertEqual(owner.line(), f"ACK 1 {len(ours)}")
+        self.ship(owner, ours, "s")
         again = self.peer("web", "second")
         owner.close()
         until(lambda: again.open("s") == f"AT 1 {len(ours)}", 10)
@@ -116,8 +114,7 @@ class StreamTests(PrincipalsTest):
         self.assertRegex(peer.line(), "^NAK 1 600000 retry-after ")
         self.assertEqual(peer.open("s"), "AT 1 600000", "the stream continues")
         raw = self.made(3)
-        peer.batch("s", raw, offset=600_000)
-        self.assertEqual(peer.line(), f"ACK 1 {600_000 + len(raw)}")
+        self.ship(peer, raw, "s", 600_000)
         other = self.peer("rival")
         other.open("t")
         other.send(skip(0, 10**9, "truncated"))
@@ -135,22 +132,16 @@ class StreamTests(PrincipalsTest):
         arguments = self.site.agent_arguments("--glob", str(path), "--env", "prod", "--bundle", "com.example.web",
                                               "--name", "front", "--spool", str(self.site.spool))
 
-        def grow(count):
-            lines = self.maker.foreign(count)
-            self.ledger.add(lines)
-            with open(path, "ab") as file:
-                file.write(b"".join(lines))
-
         def ship(token=""):
             succeed(*arguments, "--once", env={"WAYBILL_TOKEN": token})
 
-        grow(300)
+        self.write_log(path, 300)
         self.maker.segment(self.site.spool, self.maker.lines(200), ledger=self.ledger)
         ship()
         self.assertEqual(receiver.stop(), 0)
         for _ in range(2):
             receiver = self.receiver(self.entry("web", "adopt: true"), self.entry("rival", "adopt: true"))
-            grow(100)
+            self.write_log(path, 100)
             ship(self.TOKENS["web"])
             # The journal is read again by the next start.
             self.assertEqual(receiver.stop(), 0)
@@ -164,8 +155,7 @@ class StreamTests(PrincipalsTest):
         peer.hello("old")
         peer.open("s")
         raw = self.made(40)
-        peer.batch("s", raw)
-        self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+        self.ship(peer, raw, "s")
         peer.close()
         self.assertEqual(receiver.stop(), 0)
         receiver = self.receiver(
@@ -181,8 +171,7 @@ class StreamTests(PrincipalsTest):
         self.assertEqual(owner.open("s", **{"from": len(raw), "proof": proof}), f"AT 1 {len(raw)}")
         owner.assert_proved("s", raw)
         more = self.made(5)
-        owner.batch("s", more, offset=len(raw))
-        self.assertEqual(owner.line(), f"ACK 1 {len(raw + more)}")
+        self.ship(owner, more, "s", len(raw))
         self.assertEqual(rival.open("s", **{"from": 0}), "AT 1 0", "whoever lacks the bytes begins its own stream")
         receiver.kill()
         receiver = self.receiver(self.entry("web", "adopt: true"), self.entry("rival"))
@@ -195,8 +184,7 @@ class StreamTests(PrincipalsTest):
         peer = self.peer("web")
         peer.open("s")
         raw = self.made(10)
-        peer.batch("s", raw)
-        self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+        self.ship(peer, raw, "s")
         self.assertEqual(receiver.stop(), 0)
         receiver = self.receiver(f"name: front, tokens: [\"{digest(self.TOKENS['web'])}\"], formerly: [web]")
         peer = self.peer("web")
@@ -257,9 +245,7 @@ class CredentialTests(PrincipalsTest):
     def test_b8_devices_prove_their_names_and_have_streams_of_their_own(self):
         """Of many installs with one token, none can take another's name or stream."""
         receiver = self.receiver(self.entry("phones", "devices: true"))
-        keys = [os.urandom(16) for _ in range(2)]
-        names = [hashlib.sha256(key).hexdigest()[:32] for key in keys]
-        texts = [base64.urlsafe_b64encode(key).decode().rstrip("=") for key in keys]
+        texts, names = zip(device(), device())
         for agent, members in ((names[0], {}), (names[0], {"key": texts[1]}), ("app", {"key": texts[0]})):
             answer = self.refusal(agent, token=self.TOKENS["phones"], **members)
             self.assertRegex(answer, "^ERR token the agent's name does not follow from its key")
@@ -267,27 +253,10 @@ class CredentialTests(PrincipalsTest):
         for peer in (first, second):
             self.assertEqual(peer.open("s"), "AT 1 0")
             raw = self.made(5)
-            peer.batch("s", raw)
-            self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
+            self.ship(peer, raw, "s")
         self.assert_stored(receiver)
         owners = {line["owner"] for line in self.entries("opened")}
         self.assertEqual(owners, {f"phones/{name}" for name in names})
-
-    def test_the_audit_log_says_who_did_what(self):
-        receiver = self.receiver(self.entry("web"))
-        peer = self.peer("web", "web-1")
-        peer.open("s")
-        raw = self.made(3)
-        peer.batch("s", raw)
-        self.assertEqual(peer.line(), f"ACK 1 {len(raw)}")
-        peer.send(f"SEAL 1 {len(raw)}")
-        self.assertEqual(peer.line(), "SEALED 1")
-        self.assertEqual(receiver.stop(), 0)
-        for event in ("connected", "opened", "sealed", "disconnected"):
-            [line] = self.entries(event)
-            self.assertEqual((line["principal"], line["agent"], line["by"]), ("web", "web-1", "token"))
-            self.assertIn("127.0.0.1", line["peer"])
-        self.assertEqual(self.entries("sealed")[0]["length"], str(len(raw)))
 
 
 class CertificateTests(PrincipalsTest):

@@ -37,18 +37,21 @@ def fill(tunnel, data, bytes_max=64 << 20):
     raise AssertionError(f"{sent} bytes were taken, and nothing is read")
 
 
-class FrameTests(LineTest):
-    """Frames that break the rules end their tunnel with a code, and no other."""
+class HonestTest(LineTest):
+    """An honest agent beside others."""
 
     def setUp(self):
         super().setUp()
         self.site_of()
-        self.honest = self.through(agent="honest")
+        self.honest, self.offset = self.through(agent="honest"), 0
         self.assertEqual(self.honest.open("honest"), "AT 1 0")
-        self.offset = 0
 
-    def ship_honest(self):
-        self.offset = self.ship(self.honest, self.made(3), "honest", self.offset)
+    def ship_honest(self, count=3):
+        self.offset = self.ship(self.honest, self.made(count), "honest", self.offset)
+
+
+class FrameTests(HonestTest):
+    """Frames that break the rules end their tunnel with a code, and no other."""
 
     def test_violations_and_their_codes(self):
         cases = (
@@ -268,19 +271,10 @@ class EndTests(LineTest):
         self.assert_ended(2, reason="handshake")
 
 
-class HostileTests(LineTest):
+class HostileTests(HonestTest):
     """Tunnels that cost as much as they can beside an honest one: bounded, counted, and the honest one is unaffected."""
 
     MEBIBYTES = 8
-
-    def setUp(self):
-        super().setUp()
-        self.site_of()
-        self.honest, self.offset = self.through(agent="honest"), 0
-        self.assertEqual(self.honest.open("honest"), "AT 1 0")
-
-    def ship_honest(self, count=3):
-        self.offset = self.ship(self.honest, self.made(count), "honest", self.offset)
 
     def test_an_agent_that_reads_nothing_does_not_grow_the_door(self):
         """It is not read from either, once its answers have no place."""

@@ -14,11 +14,10 @@ import subprocess
 import threading
 import time
 import unittest
-import urllib.error
-import urllib.request
 
 from certificates import Authority
-from harness import REPOSITORY, SiteTest, free_port, metric, until
+from harness import REPOSITORY, SiteTest, fill_up, free_port, metric, request, samples, until
+from health import ready, shown, until_ready
 from scale import SEED, amount
 
 KEY = "wk_shop_0001"
@@ -30,35 +29,29 @@ class Door:
 
     def __init__(self, site, **options):
         self.site, self.port, self.metrics = site, free_port(), free_port()
-        self.spool = site.root / "door"
-        self.quarantine = site.root / "door-quarantine"
+        self.spool, self.quarantine = site.root / f"door-{self.port}", site.root / f"quarantine-{self.port}"
         self.configure(**options)
         self.process = None
 
-    def configure(self, limits="", keys=None):
+    def configure(self, limits="", keys=None, line=""):
         keys = keys or [
             f"{{key: {KEY}, bundle: com.example.shop, env: prod}}",
             f"{{key: {OTHER}, bundle: com.example.web, env: dev, origins: ['https://*.example.com'], "
             "dialects: [segment], events_second: 1000, addresses: truncate}"]
-        self.config = self.site.root / "ingest.yaml"
+        self.config = self.site.root / f"ingest-{self.port}.yaml"
         self.config.write_text(
             f"ingest:\n  listen: 127.0.0.1:{self.port}\n  metrics: 127.0.0.1:{self.metrics}\n  spool: {self.spool}\n"
-            f"  quarantine: {self.quarantine}\n  reserve_mib: 0\n{limits}  keys:\n" + "".join(f"    - {key}\n" for key in keys))
+            f"  quarantine: {self.quarantine}\n  reserve_mib: 0\n{limits}  keys:\n"
+            + "".join(f"    - {key}\n" for key in keys) + line)
 
     def start(self):
         self.process = self.site.start("ingest", "--config", self.config, log="ingest.log")
         self.process.until_logged("the door is open", 60)
         return self
 
-    def request(self, path, body=b"", method="POST", headers=None):
-        """Returns status, headers and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            connection.request(method, path, body=body, headers=headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
+    def request(self, path, body=b"", method="POST", headers=None, address="127.0.0.1"):
+        """Returns status, headers and body; `address` is the sender's."""
+        return request(self.port, path, method, body, headers, address)
 
     def batch(self, events, key=KEY, headers=None):
         body = json.dumps({"writeKey": key, "batch": events}).encode()
@@ -82,6 +75,13 @@ class Door:
 
     def metric(self, name):
         return metric(f"127.0.0.1:{self.metrics}", name)
+
+    def sample(self, name, **labels):
+        text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+        return samples(f"127.0.0.1:{self.metrics}", name)[text and f"{{{text}}}"]
+
+    def refused(self, reason):
+        return self.sample("waybill_ingest_refused_requests_total", reason=reason)
 
 
 def track(number, **members):
@@ -187,11 +187,9 @@ class RequestTests(DoorTest):
         self.assertEqual(self.door.request("/v1/t", b"x" * (5 << 20))[0], 413)
         bomb = gzip.compress(b" " * (64 << 20))
         self.assertEqual(self.door.request(f"/v1/t?writeKey={KEY}", bomb, headers={"Content-Encoding": "gzip"})[0], 413)
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/metrics") as page:
-            text = page.read().decode()
         for reason, count in {"not-found": 1, "method": 1, "unknown-key": 1, "no-key": 1, "malformed": 1, "encoding": 1,
                               "dialect": 1, "too-large": 2}.items():
-            self.assertIn(f'waybill_ingest_refused_requests_total{{reason="{reason}"}} {count}\n', text)
+            self.assertEqual(self.door.refused(reason), count, reason)
         self.assertEqual(self.door.lines(), [])
 
     def test_a_key_for_amplitude_alone_takes_its_bodies_at_both_paths(self):
@@ -322,9 +320,11 @@ class AbuseTests(DoorTest):
         self.door.start()
         status, headers, _ = self.door.request("/v1/b", json.dumps({"writeKey": KEY, "batch": [track(1)]}).encode())
         self.assertEqual((status, headers["Retry-After"]), (503, "5"))
-        with self.assertRaises(urllib.error.HTTPError) as error:
-            urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/readyz")
-        self.assertIn(b"not ready", error.exception.read())
+        code, lines = ready(self.door.metrics)
+        self.assertEqual((code, lines[0]), (503, "not ready"))
+        code, lines = shown(f"127.0.0.1:{self.door.metrics}")
+        self.assertEqual(code, 2)
+        self.assertIn(": down, up", lines[0])
         self.door.process.stop()
         self.door.config.write_text(text)
         self.door.start()
@@ -333,26 +333,17 @@ class AbuseTests(DoorTest):
     def test_it_is_ready_again_without_a_request_when_the_disk_has_room(self):
         """What asks whether it is ready sends nothing before."""
         self.door.spool = self.site.mount("small", "2m")
-        filler = self.door.spool / "filler"
         self.door.configure()
         self.door.start()
-        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(4096))
+        filler = fill_up(self.door.spool)
         self.assertEqual(self.door.batch([track(1)])[0], 503)
-        self.assertEqual(self.ready(), 503)
+        self.assertEqual(ready(self.door.metrics)[0], 503)
         self.assertEqual(list(self.door.spool.glob("*/keep.json")), [], "what was shipped may go")
         filler.unlink()
-        until(lambda: self.ready() == 200, 30, "it is ready")
+        until_ready(self.door.metrics)
         self.assertEqual(self.door.batch([track(1)])[1]["stored"], 1)
         self.assertEqual(len(list(self.door.spool.glob("*/keep.json"))), 1)
         self.assertEqual([path.name for path in self.door.spool.glob(".*")], [])
-
-    def ready(self):
-        try:
-            return urllib.request.urlopen(f"http://127.0.0.1:{self.door.metrics}/readyz").status
-        except urllib.error.HTTPError as error:
-            return error.code
 
 
 class ProxyTests(DoorTest):
@@ -451,8 +442,7 @@ class WayTests(DoorTest):
         self.assertEqual(
             self.door.batch([track(1)])[1], {"success": True, "stored": 0, "repeated": 1, "quarantined": 0})
         until(self.archived, 60, "it is archived")
-        for process in (self.door.process, agent, receiver):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(self.door.process, agent, receiver)
         self.assertEqual([line["data"]["n"] for line in self.archived()], [1])
 
     def test_each_answered_event_arrives_once_whatever_is_killed(self):
@@ -493,5 +483,4 @@ class WayTests(DoorTest):
         until(lambda: len(self.archived()) >= len(answered), 60, "all events are archived")
         found = sorted(line["data"]["n"] for line in self.archived())
         self.assertEqual(found, sorted(answered))
-        for process in (self.door.process, agent, receiver):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(self.door.process, agent, receiver)

@@ -1,16 +1,13 @@
 """`waybill.js` in a real browser: page views, queue and its bound, offline and back, closed tabs, requests that are blocked,
 storage that is full, cookies, consent."""
 
-import functools
 import gzip
-import http.server
 import json
-import threading
 import unittest
 import urllib.request
 
 import browser
-from harness import SiteTest, free_port, until
+from harness import Handler, SiteTest, serve, until
 from test_ingest import KEY, Door
 
 
@@ -22,21 +19,14 @@ def track(numbers):
     return f"for (let n = {numbers.start}; n < {numbers.stop}; n++) waybill.track('bought', {{n}}); 0"
 
 
-class Shop(http.server.SimpleHTTPRequestHandler):
+class Shop(Handler):
     """A site with one page under every path."""
-
-    def __init__(self, *arguments, page, **options):
-        self.page = page
-        super().__init__(*arguments, **options)
 
     def do_GET(self):
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
-        self.wfile.write(self.page)
-
-    def log_message(self, *_):
-        pass
+        self.wfile.write(self.server.page)
 
 
 @unittest.skipUnless(browser.is_installed(), "there is no browser here")
@@ -50,12 +40,7 @@ class ScriptTests(SiteTest):
     def shop(self, attributes="", before="", more=""):
         page = (f'<!doctype html><title>Shop</title><script>{before}</script>'
                 f'<script async src="http://127.0.0.1:{self.door.port}/waybill.js" data-key="{KEY}" {attributes}></script>{more}').encode()
-        port = free_port()
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(Shop, page=page))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        return f"http://127.0.0.1:{port}"
+        return serve(self, Shop, page=page).url
 
     def named(self, name):
         return [line for line in self.door.lines() if line["name"] == name]

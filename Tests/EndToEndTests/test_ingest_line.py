@@ -1,22 +1,18 @@
 """The door's tunnels: the line protocol over a WebSocket, and requests that get none."""
 
-import base64
 import contextlib
-import hashlib
-import http.client
 import json
-import os
 import random
 import re
 import socket
 import struct
 import time
-import urllib.request
 
-from harness import free_port, patience, until
+from harness import free_port, page, until
 from peers import Listener
 from scale import SEED
-from test_hostile_principals import PrincipalsTest
+from test_hostile_principals import PrincipalsTest, device
+from test_ingest import Door
 from tunnels import BINARY, CONTINUED, FRAME_MAX, PING, PONG, TEXT, Refused, Tunnel, frame
 from wire import Peer, batch
 
@@ -25,28 +21,12 @@ HELLO = b'HELLO {"protocol":[1],"agent":"%s","instance":"1","accept":["zlib"]%s}
 NORMAL, AWAY = 1000, 1001
 
 
-def device():
-    """A device's key in base64url, and the name that it proves."""
-    key = os.urandom(16)
-    return base64.urlsafe_b64encode(key).decode().rstrip("="), hashlib.sha256(key).hexdigest()[:32]
-
-
-class LineDoor:
+class LineDoor(Door):
     """A door with tunnels to the receiver's place for proxies; `more` are keys of `ingest.line`, `extra` of `ingest`."""
 
     def __init__(self, site, receiver, more="", extra="", tls=None):
-        self.site, self.port, self.metrics, self.tls = site, free_port(), free_port(), tls
-        self.config = site.root / f"ingest-{self.port}.yaml"
-        self.config.write_text(
-            f"ingest:\n  listen: 127.0.0.1:{self.port}\n  metrics: 127.0.0.1:{self.metrics}\n  spool: {site.root}/door-{self.port}\n"
-            f"  quarantine: {site.root}/aside-{self.port}\n  reserve_mib: 0\n"
-            f"  keys:\n    - {{key: wk_shop_0001, bundle: com.example.shop}}\n"
-            f"{extra}  line:\n    receiver: {receiver}\n{more}")
-
-    def start(self):
-        self.process = self.site.start("ingest", "--config", self.config, log="ingest.log")
-        self.process.until_logged("the door is open", 60)
-        return self
+        super().__init__(site, limits=extra, line=f"  line:\n    receiver: {receiver}\n{more}")
+        self.tls = tls
 
     def tunnel(self, **options):
         return Tunnel(self.port, tls=self.tls, **options)
@@ -66,25 +46,11 @@ class LineDoor:
         except OSError:
             return False
 
-    def post(self, body):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=patience(30))
-        with contextlib.closing(connection):
-            connection.request("POST", "/v1/events?key=wk_shop_0001", json.dumps(body))
-            return connection.getresponse().status
-
-    def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}{path}", timeout=patience(10)) as answer:
-            return answer.read().decode()
-
     def status(self):
-        return json.loads(self.get("/status"))
+        return json.loads(page(f"127.0.0.1:{self.metrics}", "/status"))
 
     def metric(self, name, **labels):
-        wanted = ",".join(f'{key}="{value}"' for key, value in labels.items())
-        for line in self.get("/metrics").splitlines():
-            if line.startswith(f"waybill_ingest_tunnel{name}{{{wanted}}} " if wanted else f"waybill_ingest_tunnel{name} "):
-                return float(line.split()[-1])
-        raise AssertionError(f"there is no waybill_ingest_tunnel{name} {labels}")
+        return self.sample(f"waybill_ingest_tunnel{name}", **labels)
 
 
 class LineTest(PrincipalsTest):
@@ -117,12 +83,6 @@ class LineTest(PrincipalsTest):
         answer = peer.hello(agent, token=self.TOKENS[principal], **members)
         self.assertTrue(answer and answer.startswith("READY "), answer)
         return peer
-
-    def ship(self, peer, raw, stream="s-1", offset=0, number=1):
-        """Sends a batch; returns the offset that is acknowledged."""
-        peer.batch(stream, raw, offset=offset, number=number)
-        self.assertEqual(peer.line(), f"ACK {number} {offset + len(raw)}")
-        return offset + len(raw)
 
     def assert_ended(self, count=1, **labels):
         until(lambda: self.door.metric("s_ended_total", **labels) == count, 20, f"{count} tunnels ended {labels}")
@@ -157,6 +117,7 @@ class StreamTests(LineTest):
         self.assertEqual(self.door.metric("_bytes_total", to="receiver"), tunnel.sent)
         self.assertEqual(self.door.metric("_bytes_total", to="agent"), tunnel.received)
         self.assert_stored(self.process)
+        self.assertEqual(self.entries("sealed")[0]["length"], str(offset))
         for event in ("connected", "opened", "sealed", "disconnected"):
             [line] = self.entries(event)
             self.assertEqual((line["principal"], line["by"], line["via"], line["peer"]), ("web", "token", "door", tunnel.place))

@@ -3,14 +3,16 @@
 import random
 import socket
 import ssl
-import threading
 import time
 
 from certificates import Authority
-from harness import free_port, patience, run, until
+from harness import ended, free_port, patience, run, succeed, until
 from peers import Listener
 from scale import SEED, amount
+from health import ready
+from test_ingest import track
 from test_ingest_line import LineDoor, LineTest
+from test_load import Witness, assert_kept
 from tunnels import Tunnel
 from wire import Peer
 
@@ -63,7 +65,6 @@ class TLSTests(LineTest):
         self.assertEqual(self.door.refusal().status, 503)
         self.assertIn("tls-wrong-host", self.door.status()["line"]["away_reason"])
 
-
     def test_a_receiver_that_never_shakes_hands(self):
         """Its agents are told to come back, and those that leave meanwhile leave no trace."""
         silent = Listener(lambda connected: connected.recv(1 << 16) and time.sleep(patience(60)))
@@ -103,94 +104,17 @@ class SocketTests(LineTest):
         self.assert_stored(self.process)
 
 
-class Shipper(threading.Thread):
-    """An agent within an app: what its file holds, and tunnels that it opens until each byte of it is acknowledged."""
-
-    def __init__(self, test, number, pieces):
-        super().__init__(daemon=True)
-        self.test, self.agent, self.stream, self.pieces = test, f"app-{number}", f"s-{number}", pieces
-        self.content, self.acknowledged, self.peer = b"", 0, None
-        self.tunnels, self.problem = 0, None
-
-    def run(self):
-        try:
-            for raw in self.pieces:
-                self.content += raw
-                self.persist(self.ship)
-            self.persist(self.seal)
-            self.peer.close()
-        except BaseException as problem:
-            self.problem = problem
-
-    def persist(self, step):
-        """Repeats a step, on a new connection after each that has ended."""
-        deadline = time.monotonic() + patience(120)
-        while True:
-            assert time.monotonic() < deadline, f"{self.stream} stands at {self.acknowledged} of {len(self.content)}"
-            try:
-                if not self.peer:
-                    self.connect()
-                return step()
-            except OSError:
-                if self.peer:
-                    self.peer.close()
-                self.peer = None
-                time.sleep(0.02)
-
-    def connect(self):
-        self.peer = Peer(connected=self.test.door.tunnel())
-        answer = self.peer.hello(self.agent, token=self.test.TOKENS["web"]) or ""
-        if not answer.startswith("READY "):
-            raise ConnectionError(answer)
-        words = (self.peer.open(self.stream) or "").split(" ")
-        if words[:2] != ["AT", "1"]:
-            raise ConnectionError(words)
-        offset = int(words[2])
-        assert offset >= self.acknowledged, f"{self.stream}: {offset} after an acknowledgement of {self.acknowledged}"
-        self.peer.assert_proved(self.stream, self.content[:offset])
-        self.acknowledged, self.tunnels = offset, self.tunnels + 1
-
-    def answer(self):
-        line = self.peer.line()
-        if line is None or line.startswith(("ERR ", "BYE")):
-            raise ConnectionError(line)
-        return line
-
-    def ship(self):
-        """Sends the rest in two batches at once."""
-        lines = self.content[self.acknowledged:].splitlines(keepends=True)
-        offset = self.acknowledged
-        for piece in (b"".join(lines[:len(lines) // 2]), b"".join(lines[len(lines) // 2:])):
-            if piece:
-                self.peer.batch(self.stream, piece, offset=offset)
-                offset += len(piece)
-        while self.acknowledged < len(self.content):
-            words = self.answer().split(" ")
-            assert words[:2] == ["ACK", "1"], words
-            self.acknowledged = int(words[2])
-
-    def seal(self):
-        self.peer.send(f"SEAL 1 {len(self.content)}")
-        line = self.answer()
-        assert line == "SEALED 1", line
-        self.peer.assert_proved(self.stream, self.content)
-
-
 class DeathTests(LineTest):
     def test_the_receiver_and_the_door_are_killed_between_batch_and_acknowledgement(self):
         self.site_of()
-        generator, enough, making = random.Random(SEED), threading.Event(), threading.Lock()
-
-        def pieces():
-            while not enough.is_set():
-                with making:
-                    raw = self.made(generator.randrange(1, 400))
-                yield raw
-
-        shippers = [Shipper(self, number, pieces()) for number in range(4)]
-        for shipper in shippers:
-            shipper.start()
-        for death in range(amount("WAYBILL_DOOR_DEATHS", 12, 1000)):
+        token = self.TOKENS["web"]
+        witnesses = [
+            Witness(lambda: Peer(connected=self.door.tunnel()), number, random.Random(SEED + number), 10, token=token)
+            for number in range(4)]
+        for witness in witnesses:
+            witness.start()
+        deaths = amount("WAYBILL_DOOR_DEATHS", 12, 1000)
+        for death in range(deaths):
             time.sleep(random.Random(SEED + death).uniform(0.05, 0.4))
             if death % 2:
                 self.door.process.kill()
@@ -198,13 +122,10 @@ class DeathTests(LineTest):
             else:
                 self.process.kill()
                 self.restart()
-        enough.set()
-        for shipper in shippers:
-            shipper.join(patience(120))
-        self.assertEqual([(shipper.problem, shipper.is_alive()) for shipper in shippers], [(None, False)] * 4)
-        print(f"deaths: {sum(len(shipper.content) for shipper in shippers) >> 10} KiB of 4 agents through "
-              f"{sum(shipper.tunnels for shipper in shippers)} tunnels")
-        self.assert_stored(self.process)
+        counts = [witness.acked for witness in witnesses]
+        until(lambda: all(witness.acked > count for witness, count in zip(witnesses, counts)), 60, "each continues")
+        count = assert_kept(self, witnesses, self.process)
+        print(f"deaths: {deaths} of door and receiver, {count} lines acknowledged through tunnels")
 
     def test_without_the_receiver_agents_are_asked_to_wait(self):
         self.site_of()
@@ -224,11 +145,10 @@ class DeathTests(LineTest):
         self.assertTrue(line["away_reason"])
         self.assertTrue(document["started"] <= line["away_since"] <= document["time"])
         # Ready, or no balancer would send it the events of SDKs.
-        self.assertEqual(self.door.get("/readyz").splitlines(), ["ready", *document["problems"]])
-        shown = run("status", f"127.0.0.1:{self.door.metrics}")
-        self.assertEqual(shown.returncode, 1, shown.stderr)
+        self.assertEqual(ready(self.door.metrics), (200, ["ready", *document["problems"]]))
+        shown = ended(1, "status", f"127.0.0.1:{self.door.metrics}")
         self.assertIn(self.place, shown.stdout.decode())
-        self.assertEqual(self.door.post({"name": "opened", "user": "u"}), 200)
+        self.assertEqual(self.door.batch([track(1)])[0], 200)
         self.restart()
         peer = until(lambda: self.door.is_open() and self.through(), 20, "the receiver is back")
         peer.open("s-1")
@@ -237,10 +157,8 @@ class DeathTests(LineTest):
         document = self.door.status()
         self.assertEqual((document["health"], document["problems"]), ("ok", []))
         self.assertEqual(document["line"], {"receiver": self.place, "tunnels": 1, "away_since": None, "away_reason": None})
-        shown = run("status", f"127.0.0.1:{self.door.metrics}")
-        self.assertEqual(shown.returncode, 0, shown.stderr)
-        self.assertEqual(self.door.process.stop(), 0)
-        self.assert_stored(self.process)
+        succeed("status", f"127.0.0.1:{self.door.metrics}")
+        self.assert_stored(self.process, self.door.process)
 
 
 class CheckTests(LineTest):

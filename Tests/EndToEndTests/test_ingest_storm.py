@@ -5,9 +5,7 @@ until each of the three was killed and answers were lost.
 """
 
 import collections
-import functools
 import http.client
-import http.server
 import json
 import os
 import random
@@ -17,7 +15,7 @@ import time
 import uuid
 
 import browser
-from harness import patience, until
+from harness import Handler, patience, serve, until
 from scale import SEED, amount, at_night
 from test_ingest import KEY, DoorTest
 from test_ingest_browser import Shop
@@ -75,36 +73,33 @@ print(json.dumps({"tracked": tracked, "given_up": given_up}))
 """
 
 
-class Losses(http.server.BaseHTTPRequestHandler):
+class Losses(Handler):
     """A proxy that refuses some requests, and loses the answers to others."""
 
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, *arguments, storm, **options):
-        self.storm = storm
-        super().__init__(*arguments, **options)
-
     def pass_on(self):
+        storm = self.server.storm
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         # Scripts and preflights are no events.
-        chance = self.storm.dice.random() if self.command == "POST" and self.storm.is_raging else 1
-        self.storm.counts["requests"] += 1
+        chance = storm.dice.random() if self.command == "POST" and storm.is_raging else 1
+        storm.counts["requests"] += 1
         if chance < 0.15:
-            self.storm.counts["refused"] += 1
+            storm.counts["refused"] += 1
             return self.fail()
-        connection = http.client.HTTPConnection("127.0.0.1", self.storm.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", storm.port, timeout=30)
         try:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in ("connection", "expect")}
             connection.request(self.command, self.path, body=body, headers=headers)
             answer = connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException):
-            self.storm.counts["cut"] += 1
+            storm.counts["cut"] += 1
             return self.fail()
         finally:
             connection.close()
         if chance < 0.5:
-            self.storm.counts["lost"] += 1
+            storm.counts["lost"] += 1
             return self.fail()
         self.send_response(answer.status)
         for name, value in answer.getheaders():
@@ -125,17 +120,6 @@ class Losses(http.server.BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_OPTIONS = pass_on
 
-    def log_message(self, *_):
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, *_):
-        """A client that is gone."""
-
 
 class Storm:
     """What the proxy does, and did."""
@@ -151,14 +135,7 @@ class StormTests(DoorTest):
         super().setUp()
         self.storm = Storm(self.door.port)
         self.is_over = False
-        self.url = self.serve(functools.partial(Losses, storm=self.storm))
-
-    def serve(self, handler):
-        server = Server(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        return f"http://127.0.0.1:{server.server_port}"
+        self.url = serve(self, Losses, storm=self.storm).url
 
     def sdk(self, name):
         module, program = PROGRAMS[name]
@@ -194,7 +171,7 @@ class StormTests(DoorTest):
                 'data-pages="manual"></script>').encode()
         opened = browser.Browser()
         self.addCleanup(opened.close)
-        tab = opened.page(self.serve(functools.partial(Shop, page=page)) + "/")
+        tab = opened.page(serve(self, Shop, page=page).url + "/")
         tab.until("window.waybill && window.waybill.track")
         # Fewer events than it keeps, for it waits longer and longer while requests fail.
         tab.evaluate("window.tracked = 0; window.tracking = setInterval("
@@ -253,8 +230,7 @@ class StormTests(DoorTest):
             return numbers
         until(lambda: all(len(found()[name]) >= count for name, count in tracked.items()), 60, "every event is archived")
         # What was stored twice has arrived twice once they have ended.
-        for process in (self.door.process, agent, receiver):
-            self.assertEqual(process.stop(), 0)
+        self.stop_all(self.door.process, agent, receiver)
         receiver = self.site.receiver()
         self.assertEqual(self.agent("--once").wait(), 0)
         self.assertEqual(receiver.stop(), 0)

@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import http.client
 import json
 import random
 import resource
@@ -34,16 +33,6 @@ def padded(dice, number, size):
 
 
 class StrangerTest(DoorTest):
-    def send(self, path, body, address="127.0.0.1", headers=None, method="POST"):
-        """Returns status, headers and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.door.port, timeout=60, source_address=(address, 0))
-        try:
-            connection.request(method, path, body, headers or {})
-            answer = connection.getresponse()
-            return answer.status, answer.headers, answer.read()
-        finally:
-            connection.close()
-
     def addresses(self):
         """What is kept of the sender's address, by the event's number."""
         return {line["data"]["n"]: line["data"].get("context", {}).get("ip") for line in self.door.lines()}
@@ -58,7 +47,7 @@ class BodyTests(StrangerTest):
         sent = [compressed(body + end) for end in (b"}", b',"api_key":"wk_nobody_1"}')]
         statuses = []
         while 429 not in statuses:
-            status, headers, _ = self.send("/batch", sent[len(statuses) % 2], STRANGER)
+            status, headers, _ = self.door.request("/batch", sent[len(statuses) % 2], address=STRANGER)
             statuses.append(status)
             # Each costs milliseconds, which count twenty times.
             self.assertLess(len(statuses), 2000)
@@ -66,9 +55,9 @@ class BodyTests(StrangerTest):
         self.assertEqual(headers["Retry-After"], "1")
         good = compressed(json.dumps({"batch": [track(1)], "writeKey": KEY}).encode())
         for _ in range(5):
-            self.send("/batch", sent[0], STRANGER)
-            self.assertEqual(self.send("/v1/b", good)[0], 200)
-        until(lambda: self.send("/v1/b", good, STRANGER)[0] == 200, 30, "the address has time again")
+            self.door.request("/batch", sent[0], address=STRANGER)
+            self.assertEqual(self.door.request("/v1/b", good)[0], 200)
+        until(lambda: self.door.request("/v1/b", good, address=STRANGER)[0] == 200, 30, "the address has time again")
 
     def test_posthogs_bodies_of_twenty_megabytes_have_their_key_at_the_end(self):
         self.door.configure(limits="  body_kib: 20480\n  memory_mib: 128\n  address_mib: 64\n")
@@ -78,7 +67,7 @@ class BodyTests(StrangerTest):
             events = [padded(dice, batch * 8000 + number, 1780) for number in range(8000)]
             body = json.dumps({"historical_migration": False, "batch": events, "sentAt": "2026-11-20T09:00:00Z", "api_key": KEY}).encode()
             self.assertGreater(len(body), 20_000_000)
-            status, _, answer = self.send("/batch/", wrap(body))
+            status, _, answer = self.door.request("/batch/", wrap(body))
             self.assertEqual((status, json.loads(answer)["stored"]), (200, 8000))
         self.assertEqual(len(self.door.lines()), 16000)
 
@@ -103,8 +92,8 @@ class RequestTests(StrangerTest):
 
     def test_the_head_of_the_script_can_be_asked_for(self):
         self.door.start()
-        _, whole, body = self.send("/waybill.js", None, method="GET")
-        status, headers, nothing = self.send("/waybill.js", None, method="HEAD")
+        _, whole, body = self.door.request("/waybill.js", None, method="GET")
+        status, headers, nothing = self.door.request("/waybill.js", None, method="HEAD")
         self.assertEqual((status, nothing), (200, b""))
         self.assertEqual(int(headers["Content-Length"]), len(body))
         self.assertEqual(headers["Content-Type"], whole["Content-Type"])

@@ -16,7 +16,6 @@ import urllib.request
 from harness import SiteTest, metric, patience
 from ledger import EventMaker
 from live_site import LiveSite, event
-from peers import peak_mebibytes
 from scale import SEED, amount
 from test_ingest import KEY, Door, track
 from wire import batch
@@ -287,7 +286,7 @@ class MutatedRequestsTests(SiteTest):
             next(sender for sender in senders.values() if sender.thread.is_alive()).thread.join(60)
             print("left:", {name: sender.left for name, sender in senders.items()}, flush=True)
         processes = {"door": door.process, "receiver": receiver, "live": live}
-        peaks = {name: peak_mebibytes(process.child.pid) for name, process in processes.items() if process.is_running}
+        peaks = {name: process.peak_mebibytes() for name, process in processes.items() if process.is_running}
         for name, sender in senders.items():
             print(f"seed {SEED}: {name}: {dict(sender.tally.most_common())}, peak {peaks.get(name, 0):.0f} MiB")
         for name, process in processes.items():

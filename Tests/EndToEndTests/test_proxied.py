@@ -17,23 +17,21 @@ from wire import Peer
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 PROXY, LOCAL = 0x21, 0x20
-NONE, IPV4, IPV6, UNIX = 0x00, 0x11, 0x21, 0x31
+NONE, IPV4, IPV6 = 0x00, 0x11, 0x21
 NO_OPERATION, SOFTWARE = 0x04, 0xE0
-HEADER_MAX = 536
 HANDSHAKE_SECONDS = 10
 WRONG = "ERR token the token is missing or wrong"
 HELLO = b'HELLO {"protocol":[1],"agent":"a","instance":"1","accept":["zlib"],"token":"%s"}\n'
 
 
-def header(address=None, port=5000, command=PROXY, family=None, content=None, more=b"", length=None):
+def header(address=None, port=5000, command=PROXY, more=b""):
     """A header of the PROXY protocol, version 2, of a peer with this address; `more` are its TLVs."""
-    if content is None and address:
+    family, content = NONE, more
+    if address:
         packed = ipaddress.ip_address(address).packed
-        family = family or (IPV4 if len(packed) == 4 else IPV6)
-        content = packed * 2 + port.to_bytes(2, "big") + (4391).to_bytes(2, "big")
-    content = (content or b"") + more
-    length = len(content) if length is None else length
-    return SIGNATURE + bytes([command, family or NONE]) + length.to_bytes(2, "big") + content
+        family = IPV4 if len(packed) == 4 else IPV6
+        content = packed * 2 + port.to_bytes(2, "big") + (4391).to_bytes(2, "big") + more
+    return SIGNATURE + bytes([command, family]) + len(content).to_bytes(2, "big") + content
 
 
 def tlv(kind, value):
@@ -88,32 +86,16 @@ class ProxiedTest(PrincipalsTest):
         """The audit log's peer and proxy of each agent."""
         return {line["agent"]: (line["peer"], line.get("via")) for line in self.entries("connected")}
 
-    def ship(self, peer, offset=0, stream="s"):
-        raw = self.made(3)
-        peer.batch(stream, raw, offset=offset)
-        offset += len(raw)
-        self.assertEqual(peer.line(), f"ACK 1 {offset}")
-        return offset
-
 
 class HeaderTests(ProxiedTest):
     def test_whom_a_header_names(self):
         self.start()
-        door = tlv(SOFTWARE, b"door")
-        unix = b"/run/proxy.sock".ljust(108, b"\0") * 2
-        own = "127.0.0.1:%d"
+        door, own = tlv(SOFTWARE, b"door"), "127.0.0.1:%d"
         cases = {
             "v4": (header("192.0.2.1", 5001), "192.0.2.1:5001", "proxy"),
-            "v4-door": (header("192.0.2.1", 65535, more=door), "192.0.2.1:65535", "door"),
-            "v6": (header("2001:db8::1", 5002), "[2001:db8::1]:5002", "proxy"),
-            "v6-door": (header("2001:db8::2", 5003, more=padding(40) + door + tlv(0x02, b"x.example")), "[2001:db8::2]:5003", "door"),
-            "mapped": (header("::ffff:192.0.2.2", 5004), "192.0.2.2:5004", "proxy"),
-            "local": (header(command=LOCAL), own, "proxy"),
+            "v6-door": (header("2001:db8::2", 5003, more=padding(40) + door), "[2001:db8::2]:5003", "door"),
             "local-named": (header("192.0.2.3", command=LOCAL, more=door), own, "door"),
-            "unspecified": (header(more=door), own, "door"),
-            "unix": (header(family=UNIX, content=unix), own, "proxy"),
-            "other": (header("192.0.2.4", 5005, more=tlv(SOFTWARE, b"another")), "192.0.2.4:5005", "proxy"),
-            "longest": (header("192.0.2.5", 5006, more=padding(HEADER_MAX - 16 - 12 - 7) + door), "192.0.2.5:5006", "door")}
+            "other": (header("192.0.2.4", 5005, more=tlv(SOFTWARE, b"another")), "192.0.2.4:5005", "proxy")}
         peers = {agent: self.let_in(first, agent) for agent, (first, _, _) in cases.items()}
         until(lambda: len(self.entries("connected")) == len(cases), 10)
         for agent, (_, place, proxy) in cases.items():
@@ -148,9 +130,10 @@ class RefusalTests(ProxiedTest):
     def test_a_session_without_a_header(self):
         self.start()
         for first in (HELLO % self.TOKENS["web"].encode(), b"GET / HTTP/1.1\r\n\r\n", b"\n",
-                      b"PROXY TCP4 192.0.2.1 127.0.0.1 5000 4391\r\n", b"\x16\x03\x01\x02\x00\x01", b"\r\n\r\n\r\n"):
+                      b"PROXY TCP4 192.0.2.1 127.0.0.1 5000 4391\r\n", b"\x16\x03\x01\x02\x00\x01", b"\r\n\r\n\r\n",
+                      header("192.0.2.1", command=0x22), header("192.0.2.1", more=padding(600))):
             self.assert_closed(self.connect(first))
-        self.assertEqual(self.refusals(), {"header": 6})
+        self.assertEqual(self.refusals(), {"header": 8})
         self.assert_logged("header")
         self.assertNotIn(self.TOKENS["web"], self.process.log())
         self.assertEqual(self.entries("connected") + self.entries("refused"), [])
@@ -298,7 +281,7 @@ class SocketTests(ProxiedTest):
     def test_a_socket(self):
         self.start(place=str(self.path))
         self.assertEqual(self.mode(), (True, 0o660))
-        first = self.let_in(header("192.0.2.1", 5001, more=tlv(SOFTWARE, b"door")), "named")
+        self.let_in(header("192.0.2.1", 5001, more=tlv(SOFTWARE, b"door")), "named")
         self.let_in(header(command=LOCAL), "local")
         self.assert_closed(self.connect(HELLO % self.TOKENS["web"].encode()))
         until(lambda: len(self.entries("connected")) == 2, 10)
@@ -306,16 +289,7 @@ class SocketTests(ProxiedTest):
         self.assertEqual(peers["named"], ("192.0.2.1:5001", "door"))
         self.assertEqual(peers["local"][1], "proxy")
         self.assertEqual(self.refusals(), {"header": 1})
-        self.assertEqual(first.open("s"), "AT 1 0")
-        offset = self.ship(first)
-        self.process.kill()
-        self.assertTrue(self.path.exists())
-        self.process = self.site.receiver("--config", self.site.root / "waybill.yaml", exports="none")
-        self.process.until_logged("receiver started")
-        again = self.let_in(header("192.0.2.1"), "named")
-        self.assertEqual(again.open("s"), f"AT 1 {offset}")
-        self.ship(again, offset)
-        self.assert_stored(self.process)
+        self.assertEqual(self.process.stop(), 0)
         self.assertFalse(self.path.exists(), "a stop removes it")
 
     def test_a_group_that_may_open_it(self):
@@ -327,10 +301,14 @@ class SocketTests(ProxiedTest):
     def test_places_that_cannot_be_used(self):
         """The receiver does not start, and what is there stays."""
         self.path.write_text("a file\n")
+        other = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(other.close)
+        taken = "127.0.0.1:%d" % other.getsockname()[1]
         for place, more, expected in (
+                (taken, ", from: [127.0.0.1]", f"cannot listen on {taken}"),
                 (self.path, "", "not a socket"), (self.site.root / "none" / "a.sock", "", "must exist"),
                 (self.site.root / ("x" * 120), "", "its path"), (self.site.root / "b.sock", ", group: nobody-of-ours", "group")):
-            config = self.configure(self.entry("web"), extra=f"  proxied: {{listen: {place}{more}}}\n")
+            config = self.configure(self.entry("web"), extra=f"  proxied: {{listen: \"{place}\"{more}}}\n")
             result = run("receiver", "--config", config)
             self.assertNotEqual(result.returncode, 0)
             self.assertIn(expected, result.stderr.decode() + result.stdout.decode(), place)
@@ -365,7 +343,7 @@ class TLSTests(ProxiedTest):
         self.addCleanup(peer.close)
         self.assertTrue(peer.hello(token=self.TOKENS["web"]).startswith("READY "))
         peer.open("s")
-        self.ship(peer)
+        self.ship(peer, self.made(3), "s")
         until(lambda: self.entries("connected"), 10)
         self.assertEqual(self.connected()["peer"], ("192.0.2.1:5001", "proxy"))
         plain = self.proxied(header("192.0.2.1", 5002))
@@ -393,13 +371,3 @@ class TLSTests(ProxiedTest):
         self.let_in(header("192.0.2.1"))
         peer = self.proxied(header("192.0.2.1") + b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n")
         self.assertRegex(peer.line(), "^ERR syntax ")
-
-
-class ConfigurationTests(ProxiedTest):
-    def test_a_place_that_is_taken(self):
-        with socket.create_server(("127.0.0.1", 0)) as other:
-            place = "127.0.0.1:%d" % other.getsockname()[1]
-            config = self.configure(self.entry("web"), extra=f"  proxied: {{listen: \"{place}\", from: [127.0.0.1]}}\n")
-            result = run("receiver", "--config", config)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn(f"cannot listen on {place}", result.stderr.decode() + result.stdout.decode())
