@@ -515,6 +515,16 @@ def attempt(options, labels, work):
         return record
 
 
+def run_in_place(name, options, measure):
+    """Runs `measure(options, place)` in a place of its own; without a figure the program ends with the reason."""
+    end_on_signal()
+    try:
+        with Workplace(options, name) as place:
+            measure(options, place)
+    except Failure as failure:
+        sys.exit(str(failure))
+
+
 def idle_share(children, seconds):
     """The CPU use of each of these in per cent of a core, over this many seconds."""
     before = [child.cpu for child in children]

@@ -15,20 +15,17 @@ of hummingbird (`swift build -c release --package-path Tools/Benchmarks --produc
 import argparse
 import functools
 import json
-import os
 import pathlib
 import re
-import resource
-import shutil
 import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+import bench
+
 KEY = "wk_bench_0001"
 # What is measured is the door, and not its quotas.
 UNBOUNDED = "events_second: 10000000, address_events_second: 10000000"
@@ -58,158 +55,131 @@ def load(count, pause=0):
     return LUA.replace("COUNT", str(count)).replace("KEY", KEY).replace("PACE", pace)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def wrk(url, script, options):
     command = [*ON_ANOTHER_CORE, "wrk", "-t1", f"-c{options.connections}", f"-d{options.seconds}s", "--latency", "-s", str(script), url]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return json.loads(re.search(r"^JSON (.*)$", output, re.M).group(1))
 
 
-def usage(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    peak = re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), int(peak.group(1)) / 1000
-
-
-def started(options, folder, more=""):
+def started(place, more=""):
     """A door that is open, with its port and that of its metrics."""
-    port, metrics = free_port(), free_port()
+    port, metrics, folder = bench.free_port(), bench.free_port(), pathlib.Path(place.root)
     config = folder / "ingest.yaml"
     config.write_text(
         f"ingest: {{listen: '127.0.0.1:{port}', metrics: '127.0.0.1:{metrics}', spool: '{folder}/spool', "
         f"quarantine: '{folder}/quarantine', {more}keys: [{{key: {KEY}, bundle: com.example.bench, env: prod, {UNBOUNDED}}}]}}\n")
-    process = subprocess.Popen(
-        [*ON_ONE_CORE, options.binary, "ingest", "--config", config, "--log-format", "json"], stdout=subprocess.DEVNULL,
-        stderr=open(folder / "log", "wb"))
-    deadline = time.monotonic() + 20
-    while b"the door is open" not in (folder / "log").read_bytes():
-        if time.monotonic() > deadline:
-            process.kill()
-            sys.exit((folder / "log").read_text())
-        time.sleep(0.05)
-    return process, port, metrics
+    child = place.start([*ON_ONE_CORE, place.options.binary, "ingest", "--config", config, "--log-format", "json"])
+    place.await_port(child, port)
+    return child, port, metrics
 
 
-def idle(options, folder, count, has_tls=False, name=None):
+def idle(place, count, has_tls=False, name=None):
     """The memory of a door, or of a server with nothing behind it, with so many connections that say nothing."""
     more = f"idle_seconds: 3600, connections: {count + 10}, address_connections: {count + 10}, "
-    context = with_certificate(folder) if has_tls else None
-    more += certified(folder) if has_tls else ""
-    process, port = bare(options, name) if name else started(options, folder, more)[:2]
+    context = with_certificate(place) if has_tls else None
+    more += certified(place) if has_tls else ""
+    child, port = bare(place, name) if name else started(place, more)[:2]
     connections = []
-    try:
-        before = resident(process.pid)
-        for _ in range(count):
-            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
-            connections.append(context.wrap_socket(connection) if has_tls else connection)
-        time.sleep(1)
-        after = resident(process.pid)
-    finally:
-        for connection in connections:
-            connection.close()
-        process.terminate()
-        process.wait()
+    before = child.resident / 1e6
+    for _ in range(count):
+        connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+        connections.append(context.wrap_socket(connection) if has_tls else connection)
+    time.sleep(1)
+    after = child.resident / 1e6
+    for connection in connections:
+        connection.close()
     return {
         "what": (f"{name}, " if name else "") + f"{count} idle connections" + (", TLS" if has_tls else ""), "before_mb": round(before, 1),
         "resident_mb": round(after, 1), "kb_each": round((after - before) * 1000 / count, 2), "ledger": True}
 
 
-def tunnels(options, folder, count, has_tls=False):
+def tunnels(place, count, has_tls=False):
     """The memory of a door and a receiver with so many agents that have said HELLO through a tunnel and rest."""
-    config, listening = folder / "receiver.yaml", folder / "line.sock"
-    config.write_text(
-        f"receiver: {{data: '{folder}/data', listen: '127.0.0.1:{free_port()}', proxied: {{listen: '{listening}'}}, "
+    config, listening, port = place.path("receiver.yaml"), place.path("line.sock"), bench.free_port()
+    pathlib.Path(config).write_text(
+        f"receiver: {{data: '{place.root}/data', listen: '127.0.0.1:{port}', proxied: {{listen: '{listening}'}}, "
         f"limits: {{silent_connections: {count}}}}}\n")
-    receiver = subprocess.Popen([options.binary, "receiver", "--config", config], stdout=subprocess.DEVNULL, stderr=open(folder / "r.log", "wb"))
-    while not listening.exists():
-        if receiver.poll() is not None:
-            sys.exit((folder / "r.log").read_text())
-        time.sleep(0.05)
+    receiver = place.start([place.options.binary, "receiver", "--config", config], "receiver.log")
+    place.await_port(receiver, port)
     more = (
         f"idle_seconds: 3600, connections: {count + 10}, address_connections: {count + 10}, "
         f"line: {{receiver: '{listening}', connections: {count}}}, ")
-    context = with_certificate(folder) if has_tls else None
-    process, port = started(options, folder, more + (certified(folder) if has_tls else ""))[:2]
+    context = with_certificate(place) if has_tls else None
+    door, port, _ = started(place, more + (certified(place) if has_tls else ""))
     agents = []
-    try:
-        before = [resident(each.pid) for each in (process, receiver)]
-        for number in range(count):
-            agent = socket.create_connection(("127.0.0.1", port), timeout=30)
-            agent = context.wrap_socket(agent) if has_tls else agent
-            agents.append(agent)
-            agent.sendall(
-                b"GET /v1/line HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-            if not agent.recv(4096).startswith(b"HTTP/1.1 101 "):
-                sys.exit(f"agent {number} gets no tunnel")
-            said = b'HELLO {"protocol":[1],"agent":"a%d","instance":"1","accept":["zlib"]}\n' % number
-            # Masked with zeros, so that it stays as it is.
-            agent.sendall(bytes([0x82, 0x80 | len(said)]) + bytes(4) + said)
-            while b"READY " not in (told := agent.recv(4096)):
-                if not told:
-                    sys.exit(f"agent {number} is not let in")
-        time.sleep(1)
-        after = [resident(each.pid) for each in (process, receiver)]
-    finally:
-        for agent in agents:
-            agent.close()
-        for each in (process, receiver):
-            each.terminate()
-            each.wait()
+    before = [child.resident / 1e6 for child in (door, receiver)]
+    for number in range(count):
+        agent = socket.create_connection(("127.0.0.1", port), timeout=30)
+        agent = context.wrap_socket(agent) if has_tls else agent
+        agents.append(agent)
+        agent.sendall(
+            b"GET /v1/line HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        if not agent.recv(4096).startswith(b"HTTP/1.1 101 "):
+            raise bench.Failure(f"agent {number} gets no tunnel")
+        said = b'HELLO {"protocol":[1],"agent":"a%d","instance":"1","accept":["zlib"]}\n' % number
+        # Masked with zeros, so that it stays as it is.
+        agent.sendall(bytes([0x82, 0x80 | len(said)]) + bytes(4) + said)
+        while b"READY " not in (told := agent.recv(4096)):
+            if not told:
+                raise bench.Failure(f"agent {number} is not let in")
+    time.sleep(1)
+    after = [child.resident / 1e6 for child in (door, receiver)]
+    for agent in agents:
+        agent.close()
     each = [round((now - then) * 1000 / count, 2) for now, then in zip(after, before)]
     return {
         "what": f"{count} idle tunnels" + (", TLS" if has_tls else ""), "door_mb": round(after[0], 1), "receiver_mb": round(after[1], 1),
         "door_kb_each": each[0], "receiver_kb_each": each[1], "kb_each": round(sum(each), 2), "ledger": True}
 
 
-def with_certificate(folder):
+def with_certificate(place):
     """Makes a certificate, and what trusts it."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-keyout", folder / "key.pem", "-out", folder / "certificate.pem"],
+         "-subj", "/CN=localhost", "-keyout", place.path("key.pem"), "-out", place.path("certificate.pem")],
         check=True, capture_output=True)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
-def certified(folder):
-    return f"tls: {{certificate: '{folder}/certificate.pem', key: '{folder}/key.pem'}}, "
+def certified(place):
+    return f"tls: {{certificate: '{place.root}/certificate.pem', key: '{place.root}/key.pem'}}, "
 
 
-def resident(pid):
-    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) / 1000
+def loaded(place, port, count, pause=0):
+    """What wrk says of a load on a port, and its delays as a record has them."""
+    script = pathlib.Path(place.path("load.lua"))
+    script.write_text(load(count, pause))
+    result = wrk(f"http://127.0.0.1:{port}", script, place.options)
+    return result, {
+        "requests_per_second": round(result["requests"] / result["seconds"]), "p50_ms": round(result["p50_ms"], 2),
+        "p99_ms": round(result["p99_ms"], 2)}
 
 
-def door(options, folder, count, pause=0):
+def costs(child):
+    return {"cpu_seconds": round(child.cpu, 2), "peak_mb": round(child.memory.peak / 1e6, 1)}
+
+
+def door(place, count, pause=0):
     """One run of the door with `count` events a request."""
-    process, port, metrics = started(options, folder)
-    try:
-        script = folder / "load.lua"
-        script.write_text(load(count, pause))
-        result = wrk(f"http://127.0.0.1:{port}", script, options)
-        seconds, peak = usage(process.pid)
-        page = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics").read().decode()
-        stored = int(re.search(r'waybill_ingest_events_total\{outcome="stored"\} (\d+)', page).group(1))
-    finally:
-        process.terminate()
-        process.wait()
-    ids = [line[13:49] for path in (folder / "spool").glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
+    child, port, metrics = started(place)
+    result, figures = loaded(place, port, count, pause)
+    figures |= costs(child)
+    page = urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics").read().decode()
+    stored = int(re.search(r'waybill_ingest_events_total\{outcome="stored"\} (\d+)', page).group(1))
+    child.stop()
+    spool = pathlib.Path(place.path("spool"))
+    ids = [line[13:49] for path in spool.glob("*/*.ndjson") for line in path.read_bytes().splitlines()]
     is_whole = len(ids) == len(set(ids)) >= result["requests"] * count and result["errors"] == 0 and stored <= len(ids)
     return {
-        "what": f"door, {count} events a request" + (", paced" if pause else ""), "events_per_second": round(result["requests"] * count / result["seconds"]),
-        "requests_per_second": round(result["requests"] / result["seconds"]), "p50_ms": round(result["p50_ms"], 2),
-        "p99_ms": round(result["p99_ms"], 2), "cpu_seconds": round(seconds, 2), "peak_mb": round(peak, 1),
-        "ledger": is_whole}
+        "what": f"door, {count} events a request" + (", paced" if pause else ""),
+        "events_per_second": round(result["requests"] * count / result["seconds"]), **figures, "ledger": is_whole}
 
 
-def nginx(options, folder):
-    port = free_port()
+def nginx(place):
+    port, folder = bench.free_port(), pathlib.Path(place.root)
     (folder / "nginx.conf").write_text(
         f"daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log; user root;\n"
         "events { worker_connections 1024; }\n"
@@ -217,57 +187,33 @@ def nginx(options, folder):
         "\"agent\":\"$http_user_agent\"}';\n"
         f"access_log {folder}/access.log one; client_body_temp_path {folder}/body; keepalive_requests 100000000;\n"
         f"server {{ listen 127.0.0.1:{port}; location / {{ return 200 '{{}}'; }} }} }}\n")
-    process = subprocess.Popen([*ON_ONE_CORE, "nginx", "-c", folder / "nginx.conf", "-p", folder])
-    try:
-        time.sleep(1)
-        script = folder / "load.lua"
-        script.write_text(load(1))
-        result = wrk(f"http://127.0.0.1:{port}", script, options)
-    finally:
-        process.terminate()
-        process.wait()
+    child = place.start([*ON_ONE_CORE, "nginx", "-c", folder / "nginx.conf", "-p", folder])
+    place.await_port(child, port)
+    result, figures = loaded(place, port, 1)
+    child.stop()
     return {
-        "what": "nginx, one line of log a request, no sync", "requests_per_second": round(result["requests"] / result["seconds"]),
-        "p50_ms": round(result["p50_ms"], 2), "p99_ms": round(result["p99_ms"], 2),
+        "what": "nginx, one line of log a request, no sync", **figures,
         "ledger": len((folder / "access.log").read_bytes().splitlines()) >= result["requests"]}
 
 
-def server(options, folder, name, count):
+def server(place, name, count):
     """One run of a server with nothing behind it."""
-    process, port = bare(options, name)
-    try:
-        script = folder / "load.lua"
-        script.write_text(load(count))
-        result = wrk(f"http://127.0.0.1:{port}", script, options)
-        seconds, peak = usage(process.pid)
-    finally:
-        process.terminate()
-        process.wait()
-    return {
-        "what": f"{name}, {count} events a request", "requests_per_second": round(result["requests"] / result["seconds"]),
-        "p50_ms": round(result["p50_ms"], 2), "p99_ms": round(result["p99_ms"], 2), "cpu_seconds": round(seconds, 2),
-        "peak_mb": round(peak, 1), "ledger": result["errors"] == 0}
+    child, port = bare(place, name)
+    result, figures = loaded(place, port, count)
+    return {"what": f"{name}, {count} events a request", **figures, **costs(child), "ledger": result["errors"] == 0}
 
 
-def bare(options, name):
+def bare(place, name):
     """A server with nothing behind it that accepts connections, and its port."""
-    port = free_port()
-    process = subprocess.Popen([*ON_ONE_CORE, options.servers, name, str(port)])
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-            return process, port
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                process.kill()
-                sys.exit(f"{name} does not listen")
-            time.sleep(0.05)
+    port = bench.free_port()
+    child = place.start([*ON_ONE_CORE, place.options.servers, name, port])
+    place.await_port(child, port)
+    return child, port
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=str(ROOT / ".build" / "release" / "waybill"))
+    parser.add_argument("--binary", default=str(bench.BINARY))
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--connections", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
@@ -276,27 +222,19 @@ def main():
     parser.add_argument("--tunnels", action="store_true", help="idle tunnels alone")
     options = parser.parse_args()
     is_good = True
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    loads = [
-        lambda folder: door(options, folder, 50), lambda folder: door(options, folder, 1),
-        lambda folder: door(options, folder, 50, pause=80), lambda folder: nginx(options, folder)]
-    rests = [lambda folder: idle(options, folder, 10_000), lambda folder: idle(options, folder, 2_000, has_tls=True)]
+    bench.raise_file_limit()
+    part = functools.partial
+    loads = [part(door, count=50), part(door, count=1), part(door, count=50, pause=80), nginx]
+    rests = [part(idle, count=10_000), part(idle, count=2_000, has_tls=True)]
     if options.servers:
-        loads = [
-            functools.partial(server, options, name=name, count=count)
-            for count in (50, 1) for name in ("nio", "hummingbird")]
-        rests = [functools.partial(idle, options, count=10_000, name=name) for name in ("nio", "hummingbird")]
+        loads = [part(server, name=name, count=count) for count in (50, 1) for name in ("nio", "hummingbird")]
+        rests = [part(idle, count=10_000, name=name) for name in ("nio", "hummingbird")]
     if options.tunnels:
-        loads, rests = [], [
-            lambda folder: tunnels(options, folder, 5_000), lambda folder: tunnels(options, folder, 2_000, has_tls=True)]
+        loads, rests = [], [part(tunnels, count=5_000), part(tunnels, count=2_000, has_tls=True)]
     for run in range(1, options.runs + 1):
         for measure in loads + (rests if run == options.runs else []):
-            folder = pathlib.Path(tempfile.mkdtemp(prefix="waybill-ingest-", dir=options.directory))
-            try:
-                record = {"run": run, **measure(folder)}
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+            with bench.Workplace(options, "ingest") as place:
+                record = {"run": run, **measure(place)}
             is_good = is_good and record["ledger"]
             print(json.dumps(record), flush=True)
     return 0 if is_good else 1

@@ -12,7 +12,6 @@ event.
 import argparse
 import json
 import os
-import sys
 import uuid
 
 import bench
@@ -76,12 +75,7 @@ def main():
     bench.common_options(parser, megabytes=256)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    bench.end_on_signal()
-    try:
-        with bench.Workplace(options, "projections") as place:
-            measure(options, place)
-    except bench.Failure as failure:
-        sys.exit(str(failure))
+    bench.run_in_place("projections", options, measure)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import os
 import pathlib
 import random
 import subprocess
-import sys
 import time
 import uuid
 
@@ -168,12 +167,7 @@ def main():
     parser.add_argument("--visit", type=int, nargs=2, default=(4, 40), metavar=("LEAST", "BELOW"),
                         help="how many events a visit has")
     options = parser.parse_args()
-    bench.end_on_signal()
-    try:
-        with bench.Workplace(options, "reports") as place:
-            measure(options, place)
-    except bench.Failure as failure:
-        sys.exit(str(failure))
+    bench.run_in_place("reports", options, measure)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import time
 
 import bench
 import crowd
-import rivals
 
 MEGABYTE = 10**6
 

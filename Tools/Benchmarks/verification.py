@@ -12,7 +12,6 @@ import argparse
 import json
 import resource
 import subprocess
-import sys
 import time
 
 import bench
@@ -66,12 +65,7 @@ def main():
     bench.common_options(parser, megabytes=128)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    bench.end_on_signal()
-    try:
-        with bench.Workplace(options, "verification") as place:
-            measure(options, place)
-    except bench.Failure as failure:
-        sys.exit(str(failure))
+    bench.run_in_place("verification", options, measure)
 
 
 if __name__ == "__main__":
