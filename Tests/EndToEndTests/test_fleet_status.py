@@ -207,7 +207,7 @@ class ServiceTests(FleetTest):
         merger.child.send_signal(signal.SIGHUP)
         reloading = manager.until("RELOADING=1")
         manager.until("READY=1", after=reloading)
-        self.assertIn("receiver.retention.days: keep all -> 30", merger.log())
+        self.assertIn("merger.retention.days: keep all -> 30", merger.log())
         # What needs a restart is named.
         self.fleet.merger_configuration("m1", "exports: [{provider: csv}, {provider: ga4}]\n  retention: {days: 30}")
         merger.child.send_signal(signal.SIGHUP)

@@ -71,7 +71,9 @@ class Door:
             return received
 
     def lines(self):
-        return [json.loads(line) for path in sorted(self.spool.glob("*/*.ndjson")) for line in path.read_bytes().splitlines()]
+        # The last line may be on its way.
+        whole = [path.read_bytes().rpartition(b"\n")[0] for path in sorted(self.spool.glob("*/*.ndjson"))]
+        return [json.loads(line) for text in whole for line in text.splitlines()]
 
     def metric(self, name):
         return metric(f"127.0.0.1:{self.metrics}", name)
