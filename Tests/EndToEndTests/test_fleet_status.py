@@ -211,11 +211,11 @@ class ServiceTests(FleetTest):
         # What needs a restart is named.
         self.fleet.merger_configuration("m1", "exports: [{provider: csv}, {provider: ga4}]\n  retention: {days: 30}")
         merger.child.send_signal(signal.SIGHUP)
-        merger.until_logged("receiver.exports.ga4: absent -> present")
+        merger.until_logged("merger.exports.ga4: absent -> present")
         # A file with problems changes nothing.
         self.fleet.merger_configuration("m1", "exports: [{provider: csv}]\n  retention: {day: 30}")
         merger.child.send_signal(signal.SIGHUP)
-        merger.until_logged("receiver.retention.day: is not a key")
+        merger.until_logged("merger.retention.day: is not a key")
         until(lambda: metric(self.fleet.address("m1"), "waybill_reloads_total") == [1, 1, 1], 30, "reloads are counted")
         merger.terminate()
         manager.until("STOPPING=1", after=reloading)
