@@ -196,7 +196,7 @@ let package = Package(
             "Agent/WaybillAgent",
             [
                 "WaybillCompression", "WaybillHost", "WaybillJSON", "WaybillProtocol", "WaybillSystem", "WaybillTail",
-                lifecycle, logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS, nioTransportServices, nioWebSocket,
+                lifecycle, logging, nio, nioHTTP, nioPosix, nioTLS, nioTransportServices, nioWebSocket,
             ]),
         // The agent's core as a product, for apps that no agent can run beside.
         module(
@@ -298,7 +298,7 @@ let package = Package(
             "Cloud/WaybillDoor", exclude: ["Script"],
             [
                 "CWaybillScript", "WaybillEvent", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillProtocol",
-                "WaybillSpool", "WaybillSystem", lifecycle, logging, nio, nioHTTP, nioPosix, nioSSL, nioTLS,
+                "WaybillSpool", "WaybillSystem", lifecycle, logging, nio, nioHTTP, nioPosix, nioTLS,
                 nioWebSocket,
             ]),
 

@@ -359,7 +359,7 @@ import WaybillTail
             case "piece.mib": new.pieceByteCount += 1 << 20
             case "piece.seconds": new.pieceInterval += .seconds(1)
             case "projections": new.projections = .none
-            case "proxied.listen": new.proxied.place = "/p"
+            case "proxied.listen": new.proxied.place = .socket("/p")
             case "proxied.from": new.proxied.proxies = ["::1"]
             case "proxied.group": new.proxied.group = "g"
             case "proxied.tls": new.proxied.usesTLS = true

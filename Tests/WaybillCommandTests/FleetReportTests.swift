@@ -42,7 +42,8 @@ import WaybillSystem
     }
 
     private static func answer(_ json: String) throws -> StatusAnswer {
-        StatusAnswer(place: try #require(StatusPlace("127.0.0.1:4395")), result: .success(Array(json.utf8)))
+        StatusAnswer(
+            place: try #require(ListeningPlace(ofStatus: "127.0.0.1:4395")), result: .success(Array(json.utf8)))
     }
 
     @Test func `a merger's chains and missing bytes are tables`() throws {

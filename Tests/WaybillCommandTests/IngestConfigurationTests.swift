@@ -57,7 +57,7 @@ import WaybillSystem
     @Test func `where tunnels lead needs a restart`() throws {
         let started = try Self.door(Self.old)
         var new = started
-        new.line.receiver = "127.0.0.1:4396"
+        new.line.receiver = ListeningPlace("127.0.0.1:4396")
         new.line.connectionCountMax = 3
         let changes = ConfigurationTable.changes(from: started, started, to: new)
         #expect(changes.map(\.key) == ["ingest.line.receiver", "ingest.line.connections"])

@@ -1,6 +1,7 @@
 import Testing
 import WaybillIngest
 import WaybillReceiver
+import WaybillSystem
 
 @testable import WaybillCommands
 
@@ -16,7 +17,8 @@ import WaybillReceiver
         let file = Self.file("receiver: collector.example.com:4396, ca: ca.pem, connections: 3")
         #expect(file.problems.map { $0.text(in: "f") } == [])
         let line = try #require(file.ingest?.line)
-        #expect(line.receiver == "collector.example.com:4396" && line.authorities == "/etc/waybill/ca.pem")
+        #expect(line.receiver == .address(NetworkAddress(host: "collector.example.com", port: 4396)))
+        #expect(line.authorities == "/etc/waybill/ca.pem")
         #expect(line.connectionCountMax == 3)
         #expect(file.ingest?.text.hasSuffix("with 0 keys, and tunnels to collector.example.com:4396") == true)
         #expect(Self.file("receiver: /run/waybill/line.sock").problems.isEmpty)

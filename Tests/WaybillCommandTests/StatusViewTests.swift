@@ -1,5 +1,6 @@
 import Testing
 import WaybillLive
+import WaybillSystem
 import WaybillHost
 
 @testable import WaybillCommands

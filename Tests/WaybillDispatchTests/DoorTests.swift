@@ -55,7 +55,7 @@ import WaybillSystem
             quarantine: "\(path)/quarantine")
         configuration.freeByteCountMin = 0
         (configuration.certificate, configuration.privateKey) = (identity?.chain, identity?.key)
-        configuration.line.receiver = places.socket
+        configuration.line.receiver = .socket(places.socket)
         var logger = Logger(label: "door")
         logger.logLevel = .critical
         let group = ServiceGroup(
@@ -73,7 +73,7 @@ import WaybillSystem
         try await places.place.receiving(
             adjusting: {
                 $0.agents = Self.agents
-                $0.proxied.place = places.socket
+                $0.proxied.place = .socket(places.socket)
             }, body)
     }
 

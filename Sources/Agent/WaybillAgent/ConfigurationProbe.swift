@@ -74,26 +74,19 @@ package enum ConfigurationProbe {
     }
 
     /// Connects to a receiver's proxied listener, as a proxy that checks it.
-    ///
-    /// - Parameter place: `HOST:PORT`, or the path of a socket.
-    package static func reach(_ place: String) throws(Failure) {
+    package static func reach(_ place: ListeningPlace) throws(Failure) {
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         defer { group.shutdownGracefully { _ in } }
         let bootstrap = ClientBootstrap(group: group).connectTimeout(.nanoseconds(Self.patience.nanoseconds))
         do {
-            let channel: any Channel
-            if place.hasPrefix("/") {
-                channel = try bootstrap.connect(unixDomainSocketPath: place).wait()
-            } else if let address = NetworkAddress(place) {
-                channel = try bootstrap.connect(host: address.host, port: address.port).wait()
-            } else {
-                throw Failure(description: "it is neither HOST:PORT nor an absolute path")
-            }
+            let channel =
+                switch place {
+                case .address(let address): try bootstrap.connect(host: address.host, port: address.port).wait()
+                case .socket(let path): try bootstrap.connect(unixDomainSocketPath: path).wait()
+                }
             let header = ProxyHeader(source: .proxy, software: "check").encoded
             try channel.writeAndFlush(ByteBuffer(bytes: header)).wait()
             try channel.close().wait()
-        } catch let failure as Failure {
-            throw failure
         } catch {
             throw Failure(description: ConnectionFailure.reasons(of: error))
         }

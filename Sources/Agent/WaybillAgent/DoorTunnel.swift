@@ -136,7 +136,12 @@ final class TunnelHandshake: ChannelDuplexHandler, RemovableChannelHandler {
         self.deadline?.cancel()
         context.fireErrorCaught(TunnelFailure(description: text))
     }
+}
 
+/// What a tunnel's end sends in one frame.
+package enum TunnelMessage {
+    /// The most bytes; a door takes no frame above 64 KiB.
+    package static let byteCountMax = 32 << 10
 }
 
 /// Answers of a door that opens no tunnel.
@@ -161,11 +166,10 @@ final class TunnelFrames: ChannelDuplexHandler {
 
     /// The longest frame, in bytes; a door takes no longer ones.
     static let byteCountMax = 64 << 10
-    private static let sentByteCountMax = 32 << 10
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         var bytes = self.unwrapOutboundIn(data)
-        while let piece = bytes.readSlice(length: min(bytes.readableBytes, Self.sentByteCountMax)) {
+        while let piece = bytes.readSlice(length: min(bytes.readableBytes, TunnelMessage.byteCountMax)) {
             let frame = WebSocketFrame(fin: true, opcode: .binary, maskKey: .random(), data: piece)
             let isLast = bytes.readableBytes == 0
             context.write(self.wrapOutboundOut(frame), promise: isLast ? promise : nil)
@@ -195,9 +199,5 @@ final class TunnelFrames: ChannelDuplexHandler {
             }
         default: context.fireErrorCaught(TunnelFailure(description: "the door sent a frame that no tunnel has"))
         }
-    }
-
-    func channelReadComplete(context: ChannelHandlerContext) {
-        context.fireChannelReadComplete()
     }
 }

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import NIOSSL
 internal import NIOTLS
 internal import WaybillProtocol
 internal import WaybillSystem
@@ -313,7 +312,7 @@ private final class LinkHandler: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if let peer, case .handshakeCompleted = event as? TLSUserEvent {
-            if peer.isNamed(by: Self.certificate(context)) {
+            if peer.isNamed(on: context.pipeline.syncOperations) {
                 self.isEstablished = true
                 if self.isTunnelled {
                     context.triggerUserOutboundEvent(TunnelRequest(), promise: nil)
@@ -336,7 +335,7 @@ private final class LinkHandler: ChannelInboundHandler {
             self.reason =
                 self.reason
                 ?? peer.reason(
-                    of: error, certificate: Self.certificate(context), isEstablished: self.isEstablished,
+                    of: error, on: context.pipeline.syncOperations, isEstablished: self.isEstablished,
                     otherwise: ConnectionFailure.reason(of: error))
         } else {
             self.reason = ConnectionFailure.reason(of: error)
@@ -348,15 +347,5 @@ private final class LinkHandler: ChannelInboundHandler {
         self.inbox.post(
             .closed(reason: self.reason ?? "the receiver closed the connection"), generation: self.generation)
         context.fireChannelInactive()
-    }
-
-    /// The certificate that the receiver presented, valid or not.
-    private static func certificate(_ context: ChannelHandlerContext) -> NIOSSLCertificate? {
-        do {
-            return try context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self).peerCertificate
-        } catch {
-            // The TLS handler has left the pipeline, and the certificate with it.
-            return nil
-        }
     }
 }

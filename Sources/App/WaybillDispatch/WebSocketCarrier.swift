@@ -30,9 +30,6 @@ final class WebSocketCarrier: LinkCarrier {
         var isClosed = false
     }
 
-    /// A door takes no frame above 64 KiB.
-    private static let messageByteCountMax = 32 << 10
-
     private let state = Lock(State())
     private let events: CarrierEvents
 
@@ -46,7 +43,7 @@ final class WebSocketCarrier: LinkCarrier {
         var bytes = bytes
         self.state.withLock { state in
             guard !state.isClosed else { return }
-            while let piece = bytes.readBytes(length: min(bytes.readableBytes, Self.messageByteCountMax)) {
+            while let piece = bytes.readBytes(length: min(bytes.readableBytes, TunnelMessage.byteCountMax)) {
                 let isLast = bytes.readableBytes == 0
                 state.waiting.append(Piece(bytes: piece, written: isLast ? written : nil))
                 if isLast { break }

@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import NIOSSL
 internal import NIOTLS
 internal import NIOWebSocket
 internal import WaybillHost
@@ -350,7 +349,7 @@ final class ReceiverHandler: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if let peer, case .handshakeCompleted = event as? TLSUserEvent {
-            if peer.isNamed(by: Self.certificate(context)) {
+            if peer.isNamed(on: context.pipeline.syncOperations) {
                 self.establish(context)
             } else {
                 self.established.fail(DoorFailure(description: peer.wrongHost))
@@ -375,7 +374,7 @@ final class ReceiverHandler: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         let reason = self.peer.flatMap {
             $0.reason(
-                of: error, certificate: Self.certificate(context), isEstablished: self.isEstablished,
+                of: error, on: context.pipeline.syncOperations, isEstablished: self.isEstablished,
                 otherwise: "\(error)")
         }
         self.established.fail(DoorFailure(description: reason ?? "\(error)"))
@@ -386,14 +385,5 @@ final class ReceiverHandler: ChannelInboundHandler {
         self.established.fail(DoorFailure(description: "the receiver closed the connection"))
         if self.isEstablished { self.tunnel.receiverLeft() }
         context.fireChannelInactive()
-    }
-
-    private static func certificate(_ context: ChannelHandlerContext) -> NIOSSLCertificate? {
-        do {
-            return try context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self).peerCertificate
-        } catch {
-            // The TLS handler has left the pipeline, and the certificate with it.
-            return nil
-        }
     }
 }

@@ -103,8 +103,8 @@ package struct DoorFailure: Error, CustomStringConvertible {
 ///       receiver: collector.example.com:4391
 ///       tls: on
 package struct IngestLine: Sendable {
-    /// `HOST:PORT` of the receiver's proxied address, or the path of its socket; `nil`: there is no way.
-    package var receiver: String?
+    /// The receiver's proxied listener; `nil`: there is no way.
+    package var receiver: ListeningPlace?
     package var usesTLS = false
     package var authorities: String?
     package var connectionCountMax = 8192

@@ -1,4 +1,4 @@
-internal import NIOCore
+package import NIOCore
 package import NIOSSL
 package import WaybillSystem
 
@@ -166,13 +166,13 @@ package struct TLSPeer: Sendable {
         self.address = address
     }
 
-    /// Whether the certificate has the expected name.
+    /// Whether the certificate that the peer presented has the expected name.
     ///
     /// NIOSSL accepts a certificate for the connected address even when a name was given; an attacker who forges the
     /// name's address could present one for their own address.
-    package func isNamed(by certificate: NIOSSLCertificate?) -> Bool {
+    package func isNamed(on pipeline: ChannelPipeline.SynchronousOperations) -> Bool {
         guard !self.client.isPinned, let name = self.client.name(of: self.address) else { return true }
-        guard let certificate else { return false }
+        guard let certificate = Self.certificate(on: pipeline) else { return false }
         return certificate._subjectAlternativeNames().contains { alternative in
             alternative.nameType == .dnsName
                 && HostName.matches(String(decoding: alternative.contents, as: UTF8.self), name)
@@ -186,7 +186,8 @@ package struct TLSPeer: Sendable {
     ///
     /// - Parameter reason: the system's text for an error outside of TLS.
     package func reason(
-        of error: any Error, certificate: NIOSSLCertificate?, isEstablished: Bool, otherwise reason: String
+        of error: any Error, on pipeline: ChannelPipeline.SynchronousOperations, isEstablished: Bool,
+        otherwise reason: String
     ) -> String? {
         if case NIOSSLError.uncleanShutdown = error { return nil }
         if let error = error as? NIOSSLExtraError {
@@ -198,12 +199,23 @@ package struct TLSPeer: Sendable {
             return isEstablished ? reason : self.client.text(of: .closed, reason)
         }
         let now = POSIXClock().wallTime().milliseconds / 1000
+        let certificate = Self.certificate(on: pipeline)
         let validity = certificate.map { Int64($0.notValidBefore)...Int64(max($0.notValidBefore, $0.notValidAfter)) }
         let failure = TLSFailure(
             causes, isValidNow: validity?.contains(now) ?? true, isPinned: self.client.isPinned)
         guard failure == .wrongPin else { return self.client.text(of: failure, causes) }
         let pin = certificate.flatMap(CertificatePin.init)
         return self.client.text(of: failure, pin.map { "\($0)" } ?? "one that cannot be read")
+    }
+
+    /// The certificate that the peer presented, valid or not.
+    private static func certificate(on pipeline: ChannelPipeline.SynchronousOperations) -> NIOSSLCertificate? {
+        do {
+            return try pipeline.handler(type: NIOSSLClientHandler.self).peerCertificate
+        } catch {
+            // The TLS handler has left the pipeline, and the certificate with it.
+            return nil
+        }
     }
 
     /// The text for a certificate with the wrong name.

@@ -12,14 +12,8 @@ extension ConfigurationTable {
     static func changes(
         from started: AgentConfiguration, _ taken: AgentConfiguration, to new: AgentConfiguration
     ) -> [ConfigurationChange] {
-        let changes = Self.agent.compactMap { key in
-            let needsRestart = key.facts.applies == .restart
-            let base = needsRestart ? started : taken
-            return Self.change(
-                key, "agent.\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base.writtenTexts,
-                new.writtenTexts)
-        }
-        return changes + Self.changes(from: taken.sources, to: new.sources)
+        Self.changes(of: Self.agent, in: "agent", from: started, taken, to: new, texts: \.writtenTexts)
+            + Self.changes(from: taken.sources, to: new.sources)
     }
 
     /// Sources are told apart by their files, not by their place in the list.

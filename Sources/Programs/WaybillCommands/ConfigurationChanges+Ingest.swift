@@ -12,13 +12,9 @@ extension ConfigurationTable {
     ) -> [ConfigurationChange] {
         // Turning TLS on or off needs a restart.
         let isTLSTurned = (started.certificate == nil) != (new.certificate == nil)
-        let changes = Self.ingest.compactMap { key in
-            let needsRestart = key.facts.applies == .restart || (key.facts.section == "tls" && isTLSTurned)
-            let base = needsRestart ? started : taken
-            return Self.change(
-                key, "ingest.\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base.writtenTexts,
-                new.writtenTexts)
-        }
+        let changes = Self.changes(
+            of: Self.ingest, in: "ingest", from: started, taken, to: new, texts: \.writtenTexts,
+            isTurned: { $0.section == "tls" && isTLSTurned })
         return changes + Self.changes(from: taken.keys, to: new.keys)
     }
 

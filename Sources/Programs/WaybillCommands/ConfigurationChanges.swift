@@ -56,6 +56,24 @@ extension ConfigurationTable {
         return changes
     }
 
+    /// What a reload changes in the keys of a section outside its lists.
+    ///
+    /// - Parameters:
+    ///   - texts: what a file contains in place of values from the environment.
+    ///   - isTurned: whether a key needs a restart this time, though it usually does not.
+    static func changes<Root>(
+        of keys: [ConfigurationKey<Root>], in section: String, from started: Root, _ taken: Root, to new: Root,
+        texts: KeyPath<Root, [String: String]>, isTurned: (KeyFacts) -> Bool = { _ in false }
+    ) -> [ConfigurationChange] {
+        keys.compactMap { key in
+            let needsRestart = key.facts.applies == .restart || isTurned(key.facts)
+            let base = needsRestart ? started : taken
+            return Self.change(
+                key, "\(section).\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base[keyPath: texts],
+                new[keyPath: texts])
+        }
+    }
+
     /// - Parameter texts: what the files contain in place of values from the environment.
     static func change<Root>(
         _ key: ConfigurationKey<Root>, _ path: String, _ old: Root, _ new: Root, needsRestart: Bool,

@@ -31,14 +31,8 @@ extension ConfigurationTable {
     static func changes(
         from started: MergerConfiguration, _ taken: MergerConfiguration, to new: MergerConfiguration
     ) -> [ConfigurationChange] {
-        let changes = Self.merger.compactMap { key in
-            let needsRestart = key.facts.applies == .restart
-            let base = needsRestart ? started : taken
-            return Self.change(
-                key, "merger.\(key.facts.key)", base, new, needsRestart: needsRestart, texts: base.writtenTexts,
-                new.writtenTexts)
-        }
-        return changes + Self.exportChanges(from: started.host, taken.host, to: new.host, in: "merger")
+        Self.changes(of: Self.merger, in: "merger", from: started, taken, to: new, texts: \.writtenTexts)
+            + Self.exportChanges(from: started.host, taken.host, to: new.host, in: "merger")
     }
 
     /// What a reload of a merger finds changed in the section `store`, all of which needs a restart.

@@ -67,7 +67,7 @@ enum ConfigurationTable {
     /// Where proxies bring agents.
     @KeyList<ReceiverConfiguration> private static var proxied: [ConfigurationKey<ReceiverConfiguration>] {
         ConfigurationKey(
-            "listen", in: "proxied", .text(rule: "HOST:PORT or an absolute path", isValid: ProxiedListener.isPlace),
+            "listen", in: "proxied", .place,
             optional: \.proxied.place, default: "none", example: "/run/waybill/line.sock",
             """
             A second address, or the path of a socket, where the door and other proxies bring agents. Each connection begins \

@@ -223,6 +223,16 @@ extension ValueType<NetworkAddress> {
     }
 }
 
+extension ValueType<ListeningPlace> {
+    static var place: ValueType {
+        .scalar("text", rule: "HOST:PORT or an absolute path") {
+            "\($0)"
+        } read: {
+            $0.string.flatMap { ListeningPlace($0) }
+        }
+    }
+}
+
 extension ValueType<[NetworkAddress]> {
     static var addresses: ValueType {
         ValueType.list(of: "HOST:PORT", rule: "HOST:PORT, e.g. 127.0.0.1:4390") {

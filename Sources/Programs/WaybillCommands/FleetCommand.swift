@@ -38,7 +38,7 @@ struct FleetCommand: ParsableCommand {
     @Option(
         parsing: .upToNextOption,
         help: "Receivers and mergers to ask: the addresses of their metrics (HOST:PORT), or paths of their sockets.")
-    var status: [StatusPlace] = []
+    var status: [ListeningPlace] = []
 
     @Option(help: "A file with the token that a program on another machine asks for (status_token_file).")
     var tokenFile: String?

@@ -1,7 +1,6 @@
 import WaybillEvent
 import WaybillHost
 import WaybillIngest
-import WaybillReceiver
 import WaybillSystem
 
 // The section `ingest` of a configuration file: what `waybill ingest --config FILE` runs.
@@ -132,7 +131,7 @@ extension ConfigurationTable {
 
     @KeyList<DoorConfiguration> private static var ingestLine: [ConfigurationKey<DoorConfiguration>] {
         ConfigurationKey(
-            "receiver", in: "line", .text(rule: "HOST:PORT or an absolute path", isValid: ProxiedListener.isPlace),
+            "receiver", in: "line", .place,
             optional: \.line.receiver, default: "none", example: "collector.example.com:\(UsualPort.proxied)",
             """
             Let agents through to a receiver (`/v1/line`): the address or the socket of its `receiver.proxied.listen`. The \

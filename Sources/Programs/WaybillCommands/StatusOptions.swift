@@ -5,10 +5,10 @@ import WaybillLive
 import WaybillHost
 import WaybillSystem
 
-extension StatusPlace: ExpressibleByArgument {
+extension ListeningPlace: ExpressibleByArgument {
     /// Reads `HOST:PORT`, `http://HOST:PORT`, or the path of a socket.
     public init?(argument: String) {
-        self.init(argument)
+        self.init(ofStatus: argument)
     }
 }
 
@@ -19,7 +19,7 @@ struct StatusOptions: ParsableArguments {
             Receivers, agents, deliveries, mergers and doors: the address of their metrics (HOST:PORT), or the path of \
             their socket. (default: the sockets of the services, else 127.0.0.1:4391, :4393, :4394, :4395 and :4381)
             """)
-    var addresses: [StatusPlace] = []
+    var addresses: [ListeningPlace] = []
 
     @Option(help: "A file with the token that a program on another machine asks for (status_token_file).")
     var tokenFile: String?
@@ -28,7 +28,7 @@ struct StatusOptions: ParsableArguments {
     private static let sockets = ["receiver", "agent", "deliver", "merge", "ingest"].map { "/run/waybill/\($0).sock" }
 
     /// The places to ask, and whether each must answer.
-    func places() -> (places: [StatusPlace], areGuessed: Bool) {
+    func places() -> (places: [ListeningPlace], areGuessed: Bool) {
         guard self.addresses.isEmpty else { return (self.addresses, false) }
         let files = POSIXFileSystem()
         let sockets = Self.sockets.filter { path in
@@ -50,7 +50,7 @@ struct StatusOptions: ParsableArguments {
 
 /// What one place answered.
 struct StatusAnswer: Sendable {
-    let place: StatusPlace
+    let place: ListeningPlace
     let result: Result<[UInt8], StatusFailure>
 
     /// The status; `nil` without one.
@@ -76,7 +76,7 @@ enum StatusQuery {
 
     /// Calls `done` once, on another thread, with the answers in the order of the places.
     static func ask(
-        _ places: [StatusPlace], token: Secret?, _ done: @escaping @Sendable ([StatusAnswer]) -> Void
+        _ places: [ListeningPlace], token: Secret?, _ done: @escaping @Sendable ([StatusAnswer]) -> Void
     ) {
         let answers = Lock<[StatusAnswer?]>(Array(repeating: nil, count: places.count))
         for (index, place) in places.enumerated() {
@@ -92,7 +92,7 @@ enum StatusQuery {
     }
 
     /// Waits for the answers; each place has a few seconds.
-    static func answers(of places: [StatusPlace], token: Secret?) -> [StatusAnswer] {
+    static func answers(of places: [ListeningPlace], token: Secret?) -> [StatusAnswer] {
         let found = Monitor<[StatusAnswer]?>(nil)
         Self.ask(places, token: token) { answers in found.update { $0 = answers } }
         let deadline = POSIXClock().monotonicTime() + Self.patience

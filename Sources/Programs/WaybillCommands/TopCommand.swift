@@ -44,7 +44,7 @@ struct TopCommand: ParsableCommand {
     }
 
     /// Until a key or the end of the input stops it.
-    private static func show(_ places: [StatusPlace], _ token: Secret?, _ wake: WakePipe) {
+    private static func show(_ places: [ListeningPlace], _ token: Secret?, _ wake: WakePipe) {
         let clock = POSIXClock()
         let found = Lock<[StatusAnswer]?>(nil)
         let isColoured = Terminal.hasColours(STDOUT_FILENO)

@@ -1,4 +1,5 @@
 import WaybillLive
+import WaybillSystem
 import WaybillHost
 
 /// A key of the keyboard, as `waybill top` takes it.

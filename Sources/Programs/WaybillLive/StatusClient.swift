@@ -3,29 +3,17 @@ internal import NIOHTTP1
 internal import NIOPosix
 package import WaybillSystem
 
-/// Where a program answers `GET /status`.
-package enum StatusPlace: Hashable, Sendable, CustomStringConvertible {
-    case address(NetworkAddress)
-    /// The path of a UNIX socket.
-    case socket(String)
-
-    /// Reads `HOST:PORT`, `http://HOST:PORT`, or a path with a slash or the ending `.sock`; `nil` for any other text.
-    package init?(_ text: String) {
+extension ListeningPlace {
+    /// Reads where a program answers `GET /status`: `HOST:PORT`, `http://HOST:PORT`, or a path with a slash or the ending
+    /// `.sock`; `nil` for any other text.
+    package init?(ofStatus text: String) {
         if text.hasPrefix("http://") {
             guard let address = StatusClient.address(in: text) else { return nil }
             self = .address(address)
         } else if text.contains("/") || text.hasSuffix(".sock") {
             self = .socket(text)
         } else {
-            guard let address = NetworkAddress(text) else { return nil }
-            self = .address(address)
-        }
-    }
-
-    package var description: String {
-        switch self {
-        case .address(let address): address.description
-        case .socket(let path): path
+            self.init(text)
         }
     }
 }
@@ -35,7 +23,7 @@ package final class StatusClient: Sendable {
     /// What came of a request: the answer, or why there is none.
     package typealias Answer = Result<ReceiverReport, StatusFailure>
 
-    private let place: StatusPlace
+    private let place: ListeningPlace
     private let token: Secret?
     private let group: any EventLoopGroup
 
@@ -46,7 +34,7 @@ package final class StatusClient: Sendable {
     }
 
     /// Asks on an event loop of the process.
-    package init(_ place: StatusPlace, token: Secret?) {
+    package init(_ place: ListeningPlace, token: Secret?) {
         self.place = place
         self.token = token
         self.group = MultiThreadedEventLoopGroup.singleton

@@ -23,8 +23,7 @@ package struct ConnectionOrigin: Hashable, Sendable {
 ///
 /// - SeeAlso: ``ProxyHeader``; `Protocol/protocol.md`, section 2.
 package struct ProxiedListener: Hashable, Sendable {
-    /// `HOST:PORT`, or the path of a socket.
-    package var place: String?
+    package var place: ListeningPlace?
     /// Addresses and networks of proxies; every user that may open a socket's file is one.
     package var proxies: [String] = []
     /// The group that may open a socket's file; `nil`: the user's own.
@@ -36,28 +35,27 @@ package struct ProxiedListener: Hashable, Sendable {
 
     package init() {}
 
-    package static func isPlace(_ text: String) -> Bool { text.hasPrefix("/") || NetworkAddress(text) != nil }
-
     /// What is wrong with it; `nil` if nothing is.
     ///
     /// - Parameter hasCertificate: whether the receiver has a certificate.
     package func problem(hasCertificate: Bool) -> (key: String, text: String)? {
-        guard self.place != nil else {
+        guard let place = self.place else {
             let isEmpty = self.proxies.isEmpty && self.group == nil && !self.usesTLS
             return isEmpty ? nil : ("listen", "is missing: name the address that proxies connect to")
         }
         if let wrong = self.proxies.first(where: { AddressRange($0) == nil }) {
             return ("from", "\(wrong) is not an address or a network such as 10.0.0.0/8")
         }
-        if self.socket == nil, self.proxies.isEmpty { return ("from", "is missing: list the addresses of the proxies") }
-        if self.socket == nil, self.group != nil { return ("group", "is for a socket; an address has none") }
+        if case .address = place {
+            if self.proxies.isEmpty { return ("from", "is missing: list the addresses of the proxies") }
+            if self.group != nil { return ("group", "is for a socket; an address has none") }
+        }
         if self.usesTLS, !hasCertificate { return ("tls", "needs tls.certificate and tls.key of the receiver") }
         return nil
     }
 
-    /// The path of a socket.
-    package var socket: String? { self.place.flatMap { $0.hasPrefix("/") ? $0 : nil } }
-    package var address: NetworkAddress? { self.socket == nil ? self.place.flatMap { NetworkAddress($0) } : nil }
+    /// `nil`: it listens on a socket, or not at all.
+    package var address: NetworkAddress? { if case .address(let address) = self.place { address } else { nil } }
 }
 
 /// Why a proxy's connection was closed before its header was taken; the raw value is the metric's label.

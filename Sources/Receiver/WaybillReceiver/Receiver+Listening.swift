@@ -84,37 +84,36 @@ extension Receiver {
                 try channel.pipeline.syncOperations.addHandler(handler)
             }
         }
-        let key = "receiver.proxied.listen"
-        guard listener.socket == nil else { return try await Self.listen(bootstrap, listener, group, key) }
-        guard let address = listener.address else {
-            throw Failure.listen(address: place, cause: "it is neither HOST:PORT nor an absolute path", key: key)
-        }
-        do {
-            let channel = try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-                .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-                .bind(host: address.host, port: address.port).get()
-            return ProxiedServer(channel: channel)
-        } catch {
-            throw Failure.listen(address: "\(address)", cause: BindFailure.text(of: error), key: key)
+        switch place {
+        case .address(let address):
+            do {
+                let channel = try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+                    .bind(host: address.host, port: address.port).get()
+                return ProxiedServer(channel: channel)
+            } catch {
+                throw Failure.listen(address: "\(address)", cause: BindFailure.text(of: error), key: Self.proxiedKey)
+            }
+        case .socket(let path): return try await Self.listen(bootstrap, path, ownedBy: listener.group, group)
         }
     }
 
+    private static let proxiedKey = "receiver.proxied.listen"
+
     private static func listen(
-        _ bootstrap: ServerBootstrap, _ listener: ProxiedListener, _ group: MultiThreadedEventLoopGroup, _ key: String
+        _ bootstrap: ServerBootstrap, _ path: String, ownedBy name: String?, _ group: MultiThreadedEventLoopGroup
     ) async throws -> ProxiedServer {
-        let path = listener.socket ?? ""
-        let owner = listener.group.flatMap { UserGroup(named: $0) }
-        guard owner != nil || listener.group == nil else {
+        let owner = name.flatMap { UserGroup(named: $0) }
+        if let name, owner == nil {
             throw Failure.listen(
-                address: path, cause: "this machine has no group \(listener.group ?? "")",
-                key: "receiver.proxied.group")
+                address: path, cause: "this machine has no group \(name)", key: "receiver.proxied.group")
         }
         let file = SocketFile(path: path, group: owner)
         do throws(SocketFile.Failure) {
             let (channel, identity) = try await file.listen(bootstrap, group)
             return ProxiedServer(channel: channel, file: file, identity: identity)
         } catch {
-            throw Failure.listen(address: path, cause: error.cause, key: key)
+            throw Failure.listen(address: path, cause: error.cause, key: Self.proxiedKey)
         }
     }
 
