@@ -56,15 +56,17 @@ import WaybillSystem
     }
 
     @Test func `the bucket of a fleet needs a restart when it changes`() throws {
-        func file(_ name: String, _ endpoint: String) throws -> DeliverFile {
-            try Self.file(
-                "{data: /data}",
-                "store: {url: 's3://example-events/w'\(endpoint)}\nreceiver: {data: /data, name: \(name)}")
+        for section in ["receiver", "merger"] {
+            func file(_ name: String, _ endpoint: String) throws -> DeliverFile {
+                try Self.file(
+                    "{data: /data}",
+                    "store: {url: 's3://example-events/w'\(endpoint)}\n\(section): {data: /data, name: \(name)}")
+            }
+            let changes = ConfigurationTable.changes(
+                from: try file("m1", ""), try file("m1", ""),
+                to: try file("m2", ", endpoint: 'https://storage.example.com'"))
+            #expect(changes.map(\.key) == ["store.endpoint", "\(section).name"] && changes.allSatisfy(\.needsRestart))
         }
-        let changes = ConfigurationTable.changes(
-            from: try file("m1", ""), try file("m1", ""),
-            to: try file("m2", ", endpoint: 'https://storage.example.com'"))
-        #expect(changes.map(\.key) == ["store.endpoint", "receiver.name"] && changes.allSatisfy(\.needsRestart))
     }
 
     @Test func `what cannot work is named with its line`() {

@@ -20,7 +20,7 @@ extension ConfigurationTable {
         if started.merger != new.merger, started.store != nil || new.store != nil {
             changes.append(
                 ConfigurationChange(
-                    key: "receiver.name", old: started.merger, new: new.merger, needsRestart: true))
+                    key: new.mergerKey, old: started.merger, new: new.merger, needsRestart: true))
         }
         let (old, entries) = (taken.deliver.deliveries, new.deliver.deliveries)
         for (index, entry) in entries.enumerated() {

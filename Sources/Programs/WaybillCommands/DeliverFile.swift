@@ -21,6 +21,8 @@ struct DeliverFile {
     let store: StoreConfiguration?
     /// The name of this merger, by which others take parts over from it.
     let merger: String
+    /// The key that has it.
+    let mergerKey: String
     /// What other machines must show for the status.
     let token: Secret?
 
@@ -39,6 +41,7 @@ struct DeliverFile {
         }
         self.store = file.store
         self.merger = file.merger?.name ?? file.receiver?.name ?? ""
+        self.mergerKey = file.merger == nil ? "receiver.name" : "merger.name"
         guard self.store == nil || ChainName.isReceiver(self.merger) else {
             throw Failure(
                 problems: [
