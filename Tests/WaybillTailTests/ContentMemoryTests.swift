@@ -9,6 +9,19 @@ struct ContentMemoryTests {
 
     private static func time(_ seconds: Int64) -> MonotonicTime { MonotonicTime(nanoseconds: seconds * self.second) }
 
+    private static func end(_ offset: Int, _ hash: UInt64) -> SeenEnd {
+        SeenEnd(offset: offset, tail: Fingerprint(hash: hash, byteCount: offset))
+    }
+
+    @Test(arguments: [[], [7], [0, 7], [0, 0, 0, 7, 0, 7]] as [[UInt8]])
+    func `of the end of what was seen the NULs before it are left out`(bytes: [UInt8]) {
+        let rest = bytes.drop { $0 == 0 }
+        let end = SeenEnd(offset: bytes.count, bytes: bytes)
+        #expect(end.tail == Fingerprint(hash: FNV1a.hash(rest), byteCount: rest.count))
+        let nuls = [UInt8](repeating: 0, count: 512)
+        #expect(SeenEnd(offset: 9_000, bytes: nuls).tail == Fingerprint(hash: FNV1a.hash(nuls), byteCount: 512))
+    }
+
     @Test
     func `batch ends ascend, are bounded, and keep fewer where a file rests`() throws {
         var ends = BatchEnds()
@@ -36,9 +49,9 @@ struct ContentMemoryTests {
         departures.note(old, from: "/b", Self.time(11))
         #expect(departures.departed(from: "/a") == old)
         #expect(departures.departed(from: "/b") == nil)
-        departures.wait(new, for: old, end: BatchEnds.End(offset: 10, hash: 1))
-        departures.wait(next, for: old, end: BatchEnds.End(offset: 30, hash: 2))
-        departures.wait(new, for: old, end: BatchEnds.End(offset: 20, hash: 3))
+        departures.wait(new, for: old, end: Self.end(10, 1))
+        departures.wait(next, for: old, end: Self.end(30, 2))
+        departures.wait(new, for: old, end: Self.end(20, 3))
         #expect(departures.candidates(of: old) == [new, next])
         #expect(departures.former(of: new) == old)
         #expect(departures.due(Self.time(11)).isEmpty)
@@ -46,7 +59,7 @@ struct ContentMemoryTests {
         #expect(departures.forget(next).isEmpty)
         let departure = departures.settle(old)
         #expect(departure?.candidates.map(\.file) == [new])
-        #expect(departure?.candidates.map(\.end) == [BatchEnds.End(offset: 20, hash: 3)])
+        #expect(departure?.candidates.map(\.end) == [Self.end(20, 3)])
         #expect(departure?.gone == nil)
         #expect(departures.former(of: new) == nil)
         #expect(departures.isEmpty)
@@ -59,7 +72,7 @@ struct ContentMemoryTests {
         let keys = (0..<4).map { StreamKey(slot: $0, generation: 0) }
         departures.note(keys[0], from: "/a", Self.time(10))
         for (key, offset) in zip(keys[1...], [10, 30, 20]) {
-            departures.wait(key, for: keys[0], end: BatchEnds.End(offset: offset, hash: 1))
+            departures.wait(key, for: keys[0], end: Self.end(offset, 1))
         }
         let haveLeft = keys[..<3].map { departures.leave($0) }
         #expect(haveLeft == [false, true, true])

@@ -139,6 +139,28 @@ struct TailHoleTests {
         #expect(bench.withTail { $0.notices.loss.byteCount } == 0)
     }
 
+    /// Unread lines that were NULs, in a file that is shorter for a moment after that.
+    @Test(arguments: [false, true], [false, true])
+    func `NULs that become bytes are no loss in a file that has grown back`(isMeasured: Bool, isSeen: Bool) throws {
+        let bench = try TailBench(files)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        files.append("/log/a.log", Self.nuls(6_000) + "two\n")
+        if isMeasured { bench.run() } else { bench.scan() }
+        let text = "one\n" + String(repeating: "x", count: 5_999).split(by: 100) + "\n" + "two\n"
+        files.rewrite("/log/a.log", text)
+        if isSeen { bench.scan() }
+        files.rewrite("/log/a.log", String(text.prefix(3_000)))
+        bench.scan()
+        bench.advance(500)
+        files.rewrite("/log/a.log", text)
+        bench.scan()
+        wait(bench, 6_000)
+        #expect(bench.texts == [text])
+        #expect(bench.skipped.isEmpty && bench.losses.isEmpty)
+        #expect(bench.withTail { $0.notices.loss.byteCount } == 0)
+    }
+
     @Test func `a restart in between begins the wait anew`() throws {
         let bench = try TailBench(files)
         let text = Self.nuls(9_000) + "one\n"

@@ -245,6 +245,37 @@ struct TailSuccessionTests {
         #expect(bench.texts == [Self.lines(0..<50), Self.lines(0..<1) + Self.lines(50..<100) + "more\n"])
     }
 
+    /// Each of the two is nowhere, and departs again at each look, for its device may come back.
+    @Test
+    func `a file that continues neither of two that had its inode does not wait for them in turn for ever`() throws {
+        let disk = MemoryDisk(hasBirths: false)
+        let files = FaultyFiles(disk)
+        let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
+        let texts = [
+            Self.lines(0..<50), Self.lines(0..<1) + Self.lines(50..<90), Self.lines(0..<1) + Self.lines(90..<95),
+        ]
+        for (number, text) in texts.enumerated() {
+            let path = "/log/a.log.\(number)"
+            files.append(path, text)
+            if number > 0 { try bench.start() }
+            Self.run(bench, milliseconds: 12_000)
+            try bench.checkpoint()
+            guard number < 2 else { break }
+            bench.kill()
+            let inode = files.inode(of: path)
+            // No other number is given back after that one.
+            disk.writeBack()
+            files.remove(path)
+            disk.renumberDevice()
+            files.append("/log/a.log.\(number + 1)", "")
+            #expect(files.inode(of: "/log/a.log.\(number + 1)") == inode)
+        }
+        #expect(bench.texts == texts)
+        files.append("/log/a.log.2", "more\n")
+        bench.run()
+        #expect(bench.texts == [texts[0], texts[1], texts[2] + "more\n"])
+    }
+
     @Test
     func `what continues in another file is known after the agent was killed at once`() throws {
         let bench = try TailBench(files, sources: [.init(name: "app", kind: .files(patterns: ["/log/a.log*"]))])
@@ -282,6 +313,38 @@ struct TailSuccessionTests {
         Self.run(bench, milliseconds: 12_000)
         #expect(bench.texts == [Self.lines(0..<56)])
         #expect(bench.losses.isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `what was seen of a file is lost if the longer one that continues it does not have it`(hasRest: Bool) throws {
+        var limits = TailLimits()
+        limits.openFileCountMax = 1
+        let bench = try TailBench(files, limits: limits)
+        let shipped = Self.lines(0..<50)
+        files.append("/log/a.log", shipped)
+        Self.run(bench)
+        files.append("/log/a.log", Self.lines(50..<60))
+        var (text, losses) = (shipped + Self.lines(50..<60), [String]())
+        // The second time, what was seen is known of the file that has continued.
+        for lines in [100..<120, 200..<230] {
+            bench.scan()
+            // Another file needs the descriptor.
+            files.append("/log/b.log", "b\n")
+            bench.scan()
+            if !hasRest {
+                losses.append("cut /log/a.log \(shipped.utf8.count)+\(text.utf8.count - shipped.utf8.count)")
+                text = shipped
+            }
+            text += Self.lines(lines)
+            Self.replace(files, "/log/a.log", text)
+            for _ in 0..<8 {
+                bench.scan()
+                bench.advance(500)
+            }
+        }
+        Self.run(bench)
+        #expect(bench.texts == [text, "b\nb\n"])
+        #expect(bench.losses == losses)
     }
 
     @Test

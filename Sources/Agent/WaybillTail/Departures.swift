@@ -23,13 +23,15 @@ struct Departures {
     struct Candidate {
         let file: StreamKey
         /// Shows whether another file has all that was seen of it.
-        var end: BatchEnds.End
+        var end: SeenEnd
     }
 
     private var departures: [StreamKey: Departure] = [:]
     private var byName: [PathKey: StreamKey] = [:]
     /// The departed file by the candidate that waits for it.
     private var predecessors: [StreamKey: StreamKey] = [:]
+    /// The departed files that a candidate waited for and does not continue.
+    private var refused: [StreamKey: Set<StreamKey>] = [:]
     /// The file about which is being decided.
     var settling: StreamKey?
 
@@ -56,7 +58,7 @@ struct Departures {
     /// Makes a file wait until it is known whether it continues a departed one.
     ///
     /// - Parameter end: the end of what was seen of it.
-    mutating func wait(_ candidate: StreamKey, for file: StreamKey, end: BatchEnds.End) {
+    mutating func wait(_ candidate: StreamKey, for file: StreamKey, end: SeenEnd) {
         guard var departure = self.departures[file], self.predecessors[candidate] ?? file == file else { return }
         self.predecessors[candidate] = file
         if let index = departure.candidates.firstIndex(where: { $0.file == candidate }) {
@@ -73,8 +75,21 @@ struct Departures {
     /// The departed file that a candidate waits for.
     func former(of candidate: StreamKey) -> StreamKey? { self.predecessors[candidate] }
 
+    /// Notes that a candidate, which is not identified yet, is not the one that continues a departed file.
+    ///
+    /// A file that is nowhere, and may be on a device that is not there, departs again at each look: of two of them, one
+    /// is always away from its name, and a candidate would wait for them in turn for ever.
+    mutating func refuse(_ candidate: StreamKey, for file: StreamKey) {
+        self.refused[candidate, default: []].insert(file)
+    }
+
+    /// Whether a candidate may continue a departed file, as far as was decided.
+    func mayContinue(_ file: StreamKey, in candidate: StreamKey) -> Bool {
+        !(self.refused[candidate]?.contains(file) ?? false)
+    }
+
     /// The end of what was seen of a candidate.
-    func end(of candidate: StreamKey) -> BatchEnds.End? {
+    func end(of candidate: StreamKey) -> SeenEnd? {
         self.predecessors[candidate].flatMap { self.departures[$0] }?.candidates.first { $0.file == candidate }?.end
     }
 
@@ -94,6 +109,7 @@ struct Departures {
 
     /// Notes that a candidate has a content of its own: nothing that was seen of it is gone.
     mutating func withdraw(_ candidate: StreamKey) {
+        self.refused[candidate] = nil
         guard let file = self.predecessors.removeValue(forKey: candidate) else { return }
         self.departures[file]?.candidates.removeAll { $0.file == candidate }
     }

@@ -16,7 +16,7 @@ struct ShortFiles {
         /// Up to where it was sent: a receiver may hold that, though it has not said so.
         var sentByteCount: Int
         /// Where it ended when it had grown again.
-        var end: BatchEnds.End?
+        var end: SeenEnd?
     }
 
     private var files: [StreamKey: Short] = [:]
@@ -35,7 +35,7 @@ struct ShortFiles {
         self.files[file] = short
     }
 
-    mutating func note(_ file: StreamKey, _ end: BatchEnds.End) { self.files[file]?.end = end }
+    mutating func note(_ file: StreamKey, _ end: SeenEnd) { self.files[file]?.end = end }
 
     /// Whether a file had its time to grow back.
     func isOver(_ file: StreamKey, after patience: Duration, _ now: MonotonicTime) -> Bool {

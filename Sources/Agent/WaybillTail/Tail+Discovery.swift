@@ -204,7 +204,7 @@ extension Tail {
         let byteCount = self.table[key].byteCount
         self.table[key].provenByteCount = byteCount
         guard byteCount > self.table[key].shippedByteCount else { return }
-        self.table[key].provenHash = FNV1a.hash(try self.lastBytes(descriptor, below: byteCount))
+        self.table[key].provenTail = try self.seenEnd(of: descriptor, at: byteCount).tail
     }
 
     /// Decides about files that are not at their name, or shorter than what was read, once their time is over.

@@ -251,6 +251,8 @@ extension Tail {
                 return
             }
             try self.reexamineHole(key, descriptor)
+            // What was seen last may be what was written over.
+            try self.prove(key, descriptor)
         } catch {
             self.readFailed(key, error)
         }

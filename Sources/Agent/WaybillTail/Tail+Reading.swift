@@ -264,6 +264,16 @@ extension Tail {
         BatchEnds.End(offset: end.offset, tail: try self.lastBytes(descriptor, below: end.offset)) == end
     }
 
+    /// The end of what a file has below an offset.
+    func seenEnd(of descriptor: FileID, at offset: Int) throws(FileSystemError) -> SeenEnd {
+        SeenEnd(offset: offset, bytes: try self.lastBytes(descriptor, below: offset))
+    }
+
+    /// Whether a file has the bytes that were seen below an offset.
+    func holds(_ descriptor: FileID, _ end: SeenEnd) throws(FileSystemError) -> Bool {
+        FNV1a.hash(try self.lastBytes(descriptor, below: end.offset, count: end.tail.byteCount)) == end.tail.hash
+    }
+
     /// Whether a file has the bytes that were sent below the anchor's end.
     func holds(_ descriptor: FileID, _ anchor: Anchor, of id: StreamID) throws(FileSystemError) -> Bool {
         let tail = try self.lastBytes(descriptor, below: anchor.end)

@@ -37,7 +37,7 @@ extension Tail {
             case .opened(let descriptor) = self.open(key)
         else { return }
         do throws(FileSystemError) {
-            let end = BatchEnds.End(offset: byteCount, tail: try self.lastBytes(descriptor, below: byteCount))
+            let end = try self.seenEnd(of: descriptor, at: byteCount)
             self.successions.short.note(key, end)
         } catch {
             self.readFailed(key, error)
@@ -127,8 +127,8 @@ extension Tail {
     /// Whether a file that has grown back ends, up to where it was proven, as it did.
     private func hasProvenEnd(_ key: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         let file = self.table[key]
-        guard let hash = file.provenHash else { return true }
-        return try self.holds(descriptor, BatchEnds.End(offset: file.provenByteCount, hash: hash))
+        guard let tail = file.provenTail else { return true }
+        return try self.holds(descriptor, SeenEnd(offset: file.provenByteCount, tail: tail))
     }
 
     /// Reports what is lost in a file that waits, and of which nothing that was shipped is missing: it does not grow back.
@@ -143,7 +143,7 @@ extension Tail {
         self.tellCut(key, to: short.byteCountMin)
         // What it has since is of this content, too.
         self.table[key].provenByteCount = file.byteCount
-        if let end = short.end, end.offset == file.byteCount { self.table[key].provenHash = end.hash }
+        if let end = short.end, end.offset == file.byteCount { self.table[key].provenTail = end.tail }
         self.successions.short.forget(key)
         return short.byteCountMin
     }
@@ -176,6 +176,21 @@ extension Tail {
         let lost = max(0, proven - start - (file.hole?.byteCount(within: start, proven) ?? 0))
         self.notices.lost(
             .cut(self.streamID(of: file), path: file.path, offset: byteCount, lostByteCount: lost), lost)
+    }
+
+    /// How many of the first bytes that were seen of a file are in another one, which has all that was shipped of it.
+    ///
+    /// If that is as long and does not end there as the file did, those up to the last batch end that both have.
+    func keptByteCount(
+        of key: StreamKey, in descriptor: FileID, _ byteCount: Int
+    ) throws(FileSystemError) -> Int {
+        let file = self.table[key]
+        let (shipped, proven) = (file.shippedByteCount, file.provenByteCount)
+        guard shipped < proven, proven <= byteCount, try !self.hasProvenEnd(key, descriptor) else { return byteCount }
+        for end in file.ends.upTo(proven) where end.offset > shipped {
+            if try self.holds(descriptor, end) { return end.offset }
+        }
+        return shipped
     }
 
     /// Whether a file has all that was shipped of it, and all that was sent up to an offset.

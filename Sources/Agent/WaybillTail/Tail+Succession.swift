@@ -167,15 +167,14 @@ extension Tail {
             guard self.table[former].source == self.table[key].source, self.table[former].fingerprint == head,
                 try self.agreement(of: descriptor, with: former) != .differs
             else { continue }
-            let byteCount = self.table[key].byteCount
-            let end = BatchEnds.End(offset: byteCount, tail: try self.lastBytes(descriptor, below: byteCount))
+            let end = try self.seenEnd(of: descriptor, at: self.table[key].byteCount)
             self.successions.departures.wait(key, for: former, end: end)
             return true
         }
         return false
     }
 
-    /// The files that left their name, and of which a file may have the content.
+    /// The files that left their name, and of which a file may have the content: for each of them it waits once.
     private func formers(of key: StreamKey) -> [StreamKey] {
         let departures = self.successions.departures
         guard !departures.isEmpty else { return [] }
@@ -184,7 +183,8 @@ extension Tail {
         let renumbered = self.successions.foundMissing.files(in: file.identity.inode).filter {
             file.birth == 0 && departures.contains($0) && self.table[$0].birth == 0
         }
-        return (departures.departed(from: file.path).map { [$0] } ?? []) + renumbered
+        return ((departures.departed(from: file.path).map { [$0] } ?? []) + renumbered)
+            .filter { departures.mayContinue($0, in: key) }
     }
 
     private func agreement(of descriptor: FileID, with former: StreamKey) throws(FileSystemError) -> Agreement {
@@ -293,6 +293,9 @@ extension Tail {
             }
         }
         if isAtPath { candidates.removeAll { self.forgetPassing($0.file, of: key) } }
+        for candidate in candidates where self.table.contains(candidate.file) {
+            self.successions.departures.refuse(candidate.file, for: key)
+        }
         self.release(candidates.map(\.file))
         self.tellGone(departure, of: file, in: [key] + departure.candidates.map(\.file))
         guard self.table.contains(key) else { return }
@@ -365,12 +368,12 @@ extension Tail {
     /// Has a file that became shorter while it waited for another one wait until it had its time to grow back.
     ///
     /// - Returns: whether it waits.
-    private mutating func mayGrowBack(_ key: StreamKey, to end: BatchEnds.End, from byteCount: Int) -> Bool {
+    private mutating func mayGrowBack(_ key: StreamKey, to end: SeenEnd, from byteCount: Int) -> Bool {
         guard byteCount > 0, self.table.contains(key), self.table[key].reach == .path, self.table[key].isIdentified,
             self.table[key].shippedByteCount == 0, !self.successions.short.contains(key)
         else { return false }
         self.table[key].provenByteCount = end.offset
-        self.table[key].provenHash = end.hash
+        self.table[key].provenTail = end.tail
         self.table[key].isUndecided = true
         self.successions.short.note(key, byteCount: byteCount, sent: 0, self.looks.time.monotonic)
         self.looks.fresh.note(key, self.looks.time.monotonic)
@@ -436,15 +439,22 @@ extension Tail {
         }
         // Opening one file may close another.
         guard self.table.contains(other), self.mayBeContinued(self.table[key]) else { return .differs }
+        let keptByteCount: Int
         do throws(FileSystemError) {
-            guard case .whole = try self.agreement(of: descriptor, with: key) else { return .differs }
-            self.table[other].byteCount = try self.files.status(descriptor).byteCount
+            guard case .whole = try self.agreement(of: descriptor, with: key) else {
+                self.successions.departures.refuse(other, for: key)
+                return .differs
+            }
+            let byteCount = try self.files.status(descriptor).byteCount
+            self.table[other].byteCount = byteCount
+            self.settleCut(key)
+            keptByteCount = try self.keptByteCount(of: key, in: descriptor, byteCount)
         } catch {
             self.readFailed(other, error)
             return .differs
         }
         self.takeStem(of: key)
-        self.settleCut(key)
+        self.tellCut(key, to: keptByteCount)
         self.closeDescriptor(key)
         self.table.removeIdentity(of: key)
         self.table.removePath(of: key)
@@ -457,8 +467,11 @@ extension Tail {
         if file.reach != .path { self.table.removePath(of: key) }
         self.table.indexIdentity(of: key)
         self.table[key].descriptor = descriptor
-        self.tellCut(key, to: file.byteCount)
-        self.table[key].provenByteCount = file.byteCount
+        do throws(FileSystemError) {
+            try self.prove(key, descriptor)
+        } catch {
+            self.readFailed(key, error)
+        }
         self.successions.short.forget(key)
         self.successions.foundMissing.remove(key)
         self.successions.counts.continuedCount += 1

@@ -76,8 +76,8 @@ struct TailedFile {
     private var provenEnd = 0
     private var box: TailedFileParts.Box?
     // Small members fill the room behind those whose size is no multiple of eight.
-    /// The hash of the last bytes below ``provenByteCount`` as in ``BatchEnds``, if they are not shipped; `nil` if unknown.
-    var provenHash: UInt64?
+    /// The last bytes below ``provenByteCount`` as in ``SeenEnd``, if they are not shipped; `nil` if unknown.
+    var provenTail: Fingerprint?
     /// The head's fingerprint; `nil` if the file is not identified, and always for segments.
     var fingerprint: Fingerprint?
     /// Whether the file could not be opened or read; retried after the next scan.
@@ -179,7 +179,7 @@ struct TailedFile {
         set {
             guard newValue != self.provenByteCount else { return }
             self.provenEnd = newValue
-            self.provenHash = nil
+            self.provenTail = nil
         }
     }
 
