@@ -1,6 +1,7 @@
 import Testing
 import WaybillArchive
 import WaybillJournal
+import WaybillProtocol
 import WaybillSystem
 import WaybillTestSupport
 
@@ -30,6 +31,31 @@ struct JournalPositionTests {
             #expect(try !data.hasState("archive2"))
             #expect(try ArchiveIndex(data: data).lengths == ["archive/part-00001.ndjson": 7])
         }
+    }
+
+    @Test(arguments: [nil, 238, 6_000] as [Int?])
+    func `a journal continues behind the manifests of sealed days, whatever checkpoint is left`(position: Int?) throws {
+        let files = FaultyFiles()
+        let data = DataDirectory(root: "/data", files: files)
+        try data.create()
+        if let position {
+            var state = try StateStore(path: data.statePath("archive"), files: files)
+            try state.commit(["position": String(position)])
+        }
+        for (day, sealed) in [(19, 5_000), (20, 4_000)] {
+            let folder = try #require(DayFolder(path: "archive/env=prod/bundle=b/date=2026-11-\(day)"))
+            var manifest = DayManifest(
+                folder: folder, revision: 1, zone: "UTC", sealedAt: WallTime(milliseconds: 1_795_165_200_005))
+            var file = DayManifest.File(name: "part-00001.ndjson.gz")
+            file.position = JournalPosition(sealed)
+            manifest.files = [file]
+            try files.createDirectories("/data/" + folder.path)
+            files.place("/data/\(folder.path)/manifest.json", manifest.json)
+            files.place("/data/\(folder.path)/part-00001.sources", [])
+        }
+        let journal = try data.openJournal()
+        #expect(journal.end == JournalPosition(max(position ?? 0, 5_000)))
+        #expect(journal.recovery.isLossy)
     }
 
     @Test func `a journal without checkpoints begins at its own end`() throws {

@@ -128,6 +128,38 @@ import WaybillTestSupport
         #expect(archived == held)
     }
 
+    /// What the rebuilt checkpoint sets aside, the archive does not have; agents ship it again from there on.
+    @Test(arguments: [false, true])
+    func `a stream ends before a run that a power cut has torn, also when another file has a later one`(
+        hasLaterDay: Bool
+    ) throws {
+        let bench = try ProjectionBench()
+        let (first, torn, later) = (Self.line(19, 0), Self.line(19, 1), Self.line(hasLaterDay ? 20 : 19, 2))
+        try bench.write([first, torn, later].map { (ProjectionBench.description(1), Array($0.utf8)) })
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        try projection.checkpoint(at: JournalPosition(1), sealing: nil)
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        var state = try StateStore(path: bench.data.statePath("export-csv"), files: bench.disk)
+        try state.commit(["position": String(bench.end.rawValue)])
+        let path = try #require(
+            bench.tree("archive").keys.first { $0.hasSuffix(".ndjson") && $0.contains("2026-11-19") })
+        var bytes = try #require(bench.disk.bytes(of: "/data/" + path))
+        for index in (first + torn).utf8.count - 10..<(first + torn).utf8.count { bytes[index] = 0 }
+        bench.disk.place("/data/" + path, bytes)
+        try Self.loseJournal(bench)
+        var journal = try bench.data.openJournal()
+        let name = ProjectionBench.description(1).name
+        #expect(journal.position(of: name) == StreamOffset(UInt64(first.utf8.count)))
+        #expect(journal.proof(of: name) == Self.proof(1, of: first))
+        let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+        try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        var again = try ArchiveProjection(data: bench.data, zone: .utc)
+        _ = try again.recover()
+        #expect(bench.tree("archive")[path] == first)
+    }
+
     @Test func `streams stand where a rebuilt checkpoint has them when the journal is lost again while it is empty`()
         throws
     {
@@ -152,6 +184,59 @@ import WaybillTestSupport
         _ = try again.recover()
         let archived = bench.tree("archive").filter { $0.key.hasSuffix(".ndjson") }.map(\.value).joined()
         #expect(archived == line)
+    }
+
+    /// An archive whose day was sealed after the checkpoint in use, because the later ones are lost.
+    private static func sealedAfterCheckpoint(_ text: String) throws -> ProjectionBench {
+        let bench = try ProjectionBench()
+        try bench.write([(ProjectionBench.description(1), Array(text.utf8))])
+        var projection = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try projection.recover().position
+        // In the head of the first segment.
+        try projection.checkpoint(at: JournalPosition(1), sealing: nil)
+        let checkpoint = bench.data.statePath("archive")
+        let old = try #require(bench.disk.bytes(of: checkpoint))
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&projection, from: position, upTo: bench.end) }
+        let now = WallTime(milliseconds: ProjectionBench.noon)
+        try projection.checkpoint(at: position, sealing: .everything(now: now))
+        while projection.isSealing { try projection.continueSealing() }
+        bench.disk.kill()
+        bench.disk.place(checkpoint, old)
+        return bench
+    }
+
+    @Test func `a sealed day takes lines of a journal that began again, also with a checkpoint from before the seal`()
+        throws
+    {
+        let text = Self.line(19, 0) + Self.line(19, 1)
+        let bench = try Self.sealedAfterCheckpoint(text)
+        try Self.loseJournal(bench)
+        let description = ProjectionBench.description(1)
+        var journal = try bench.data.openJournal()
+        #expect(journal.recovery.isLossy)
+        #expect(journal.end == bench.end)
+        #expect(journal.proof(of: description.name) == Self.proof(1, of: text))
+        let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+        try journal.begin(seed, isLossy: false, at: WallTime(milliseconds: ProjectionBench.noon))
+        let late = Self.line(19, 2)
+        try bench.write([(description, Array(late.utf8))])
+        var again = try ArchiveProjection(data: bench.data, zone: .utc)
+        var position = try again.recover().position
+        var run = ProjectionRun(journalDirectory: bench.data.journal, files: bench.disk)
+        while position < bench.end { position = try run.advance(&again, from: position, upTo: bench.end) }
+        let archived = bench.tree("archive").filter { $0.key.hasSuffix(".ndjson") }
+        #expect(archived.keys.map { Path.name(of: $0) } == ["late-00001.ndjson"])
+        #expect(Array(archived.values) == [late])
+    }
+
+    @Test func `a day that was sealed after the checkpoint counts only where the checkpoint is rebuilt`() throws {
+        let text = Self.line(19, 0)
+        let bench = try Self.sealedAfterCheckpoint(text)
+        let index = try ArchiveIndex(data: bench.data)
+        #expect(try index.standings(ofJournalFrom: JournalPosition(0)).isEmpty)
+        let standings = try index.standings(ofJournalFrom: bench.end)
+        #expect(standings.map(\.durable) == [StreamOffset(UInt64(text.utf8.count))])
     }
 
     /// The process died before the archive's first checkpoint.

@@ -13,6 +13,14 @@ private struct TailPiece {
     var end: StreamOffset { self.offset.advanced(by: self.range.count) }
 }
 
+/// What a checkpoint that is rebuilt from the files will have.
+private struct RebuiltExtent {
+    /// The lengths of the files, without what a power cut has torn.
+    var lengths: [String: Int]
+    /// Where the first run of a stream begins that is torn, or behind a torn one in its file.
+    var losses: [StreamName: StreamOffset] = [:]
+}
+
 /// How far the archive has a stream.
 private struct StreamExtent {
     let description: StreamDescription
@@ -22,19 +30,24 @@ private struct StreamExtent {
 extension ArchiveIndex {
     /// The extent of each stream in the archive and the quarantine, up to the last checkpoint, with its last bytes.
     ///
-    /// Without a checkpoint, or with one that the journal does not reach back to, the files count in full: the checkpoint
-    /// is rebuilt from them. Otherwise what follows the checkpoint is cut off, also when the checkpoint has no file yet.
-    /// Bytes that were skipped end the known part of a tail.
+    /// Without a checkpoint, or with one that the journal does not reach back to, each file counts up to the first run
+    /// that a power cut has torn: the checkpoint is rebuilt so. A stream that has lost a run ends before it, even if
+    /// another file has a later one: it is stored twice rather than never. Otherwise what follows the checkpoint is cut
+    /// off, also when the checkpoint has no file yet; a day that was sealed after it counts as the checkpoint has it,
+    /// because other files lose the lines that came with it. Bytes that were skipped end the known part of a tail.
     /// - Parameter start: where the journal begins.
     package func standings(ofJournalFrom start: JournalPosition) throws(FileSystemError) -> [StreamStanding] {
-        let lengths = try self.isRebuilt(fromJournalAt: start) ? self.lengthsOnDisk() : self.lengths
+        let found =
+            try self.isRebuilt(fromJournalAt: start)
+            ? self.rebuiltExtent() : RebuiltExtent(lengths: self.lengthsAtCheckpoint())
         var extents: [StreamName: StreamExtent] = [:]
-        try self.visitRuns(lengths) { _, run in
+        try self.visitRuns(found.lengths) { _, run in
+            if let loss = found.losses[run.description.name], run.offset >= loss { return }
             if let known = extents[run.description.name], known.end >= run.end { return }
             extents[run.description.name] = StreamExtent(description: run.description, end: run.end)
         }
         var pieces: [StreamName: [TailPiece]] = [:]
-        try self.visitRuns(lengths) { path, run in
+        try self.visitRuns(found.lengths) { path, run in
             let isEmpty = run.emptyLineCount > 0
             guard !isEmpty || run.range.isEmpty else { return }
             let piece = TailPiece(
@@ -67,6 +80,44 @@ extension ArchiveIndex {
 
     private func isRebuilt(fromJournalAt start: JournalPosition) -> Bool {
         self.position.map { $0 < start } ?? true
+    }
+
+    /// The files as they are, up to the first run in each that a power cut has torn.
+    ///
+    /// The checkpoint vouches for what it has; what follows it may never have been synced.
+    private func rebuiltExtent() throws(FileSystemError) -> RebuiltExtent {
+        let found = try self.lengthsOnDisk()
+        var extent = RebuiltExtent(lengths: found)
+        for (path, byteCount) in found.sorted(by: { $0.key < $1.key })
+        where path.hasSuffix(".ndjson") && byteCount > self.lengths[path] ?? 0 {
+            let sources = String(path.dropLast(7) + ".sources")
+            let absolute = Path.join(self.data.root, sources)
+            guard let sourcesByteCount = found[sources],
+                try self.data.files.status(at: absolute)?.kind == .regular
+            else { continue }
+            var reader = try SourceRuns(
+                path: absolute, byteCount: sourcesByteCount, linesByteCount: byteCount, files: self.data.files)
+            var (linesEnd, sourcesEnd, isTorn) = (0, 0, false)
+            while let item = try reader.next() {
+                guard case .run(let run, let end) = item else { continue }
+                if !isTorn { isTorn = try !self.isWhole(run, in: path) }
+                if isTorn {
+                    let name = run.description.name
+                    extent.losses[name] = min(extent.losses[name] ?? run.offset, run.offset)
+                } else {
+                    (linesEnd, sourcesEnd) = (run.range.upperBound, end)
+                }
+            }
+            if isTorn { (extent.lengths[path], extent.lengths[sources]) = (linesEnd, sourcesEnd) }
+        }
+        return extent
+    }
+
+    /// Whether a run has its lines, as far as the checkpoint does not vouch for them.
+    private func isWhole(_ run: SourceRun, in path: String) throws(FileSystemError) -> Bool {
+        guard run.range.upperBound > self.lengths[path] ?? 0, !run.range.isEmpty else { return true }
+        return try self.data.files.hasLines(
+            at: Path.join(self.data.root, path), in: run.range, mayHaveNULs: path.hasPrefix("quarantine"))
     }
 
     private func visitRuns(
@@ -152,6 +203,15 @@ extension ArchiveIndex {
         } catch {
             throw .disk(error)
         }
+    }
+
+    private func lengthsAtCheckpoint() -> [String: Int] {
+        var lengths = self.lengths
+        for part in self.parts {
+            guard let sealed = part.sealed, let position = self.position, sealed.position > position else { continue }
+            for path in [part.path, part.sourcesPath] { lengths[path] = self.checkpointedLengths[path] }
+        }
+        return lengths
     }
 
     private func lengthsOnDisk() throws(FileSystemError) -> [String: Int] {

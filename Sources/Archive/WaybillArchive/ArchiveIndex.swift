@@ -34,6 +34,8 @@ package struct ArchiveIndex<Files: FileSystem> {
     package let parts: [Part]
     /// The sizes in the checkpoint and the manifests, by path below the data directory; inflated sizes for lines.
     package let lengths: [String: Int]
+    /// The sizes in the checkpoint alone.
+    let checkpointedLengths: [String: Int]
     /// The checkpoint's position in the journal; `nil` without a checkpoint.
     package let position: JournalPosition?
     let data: DataDirectory<Files>
@@ -43,6 +45,7 @@ package struct ArchiveIndex<Files: FileSystem> {
         self.data = data
         let entries = try StateImage.read(data.statePath("archive"), files: data.files)?.entries ?? [:]
         var lengths = FileSet<Files>.lengths(in: entries)
+        self.checkpointedLengths = lengths
         self.position = entries["position"].flatMap { Int($0) }.map { JournalPosition($0) }
         var sealed: [String: (DayFolder, DayManifest.File)] = [:]
         // A day that is sealed in the meantime is in the checkpoint, among the manifests, or both.

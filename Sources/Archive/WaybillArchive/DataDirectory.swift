@@ -103,23 +103,16 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         }
     }
 
-    /// Opens the journal, which never continues before a projection's checkpoint.
+    /// Opens the journal, which never continues before a projection's checkpoint, or before a sealed day's manifest.
     ///
     /// If part of it is damaged or missing, each stream's position is at least its end in the archive.
     package func openJournal(
         segmentByteCountMax: Int = 256 << 20, awake: AwakeLimits = AwakeLimits()
     ) throws(FileSystemError) -> Journal<Files> {
-        var endMin = 0
-        // Any of a checkpoint's files may be the one in use.
-        for name in try self.files.list(self.state)
-        where StateImage.suffixes.contains(where: { name.hasSuffix(".state" + $0) }) {
-            guard let bytes = try self.files.contents(of: Path.join(self.state, name), byteCountMax: 1 << 30),
-                let position = StateImage(bytes: bytes)?.entries["position"]
-            else { continue }
-            endMin = max(endMin, Int(position) ?? 0)
-        }
+        let checkpointed = try self.checkpointedEnd()
+        let sealed = try self.sealedEnd()
         var journal = try Journal(
-            directory: self.journal, files: self.files, endMin: JournalPosition(endMin),
+            directory: self.journal, files: self.files, endMin: max(checkpointed, sealed),
             segmentByteCountMax: segmentByteCountMax, awake: awake)
         let isDamaged = !journal.recovery.damages.isEmpty
         guard isDamaged || journal.end == JournalPosition(0) else { return journal }
@@ -136,6 +129,38 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         }
         try journal.advance(to: try index.standings(ofJournalFrom: start))
         return journal
+    }
+
+    /// The greatest position of any checkpoint.
+    private func checkpointedEnd() throws(FileSystemError) -> JournalPosition {
+        var end = JournalPosition(0)
+        // Any of a checkpoint's files may be the one in use.
+        for name in try self.files.list(self.state)
+        where StateImage.suffixes.contains(where: { name.hasSuffix(".state" + $0) }) {
+            guard let bytes = try self.files.contents(of: Path.join(self.state, name), byteCountMax: 1 << 30),
+                let position = StateImage(bytes: bytes)?.entries["position"]
+            else { continue }
+            end = max(end, JournalPosition(Int(position) ?? 0))
+        }
+        return end
+    }
+
+    /// The greatest position of any sealed day's manifest, which remains when a later checkpoint is lost.
+    ///
+    /// A day takes no lines of batches before its manifest's position: a journal that used such a position again would
+    /// lose them.
+    private func sealedEnd() throws(FileSystemError) -> JournalPosition {
+        var end = JournalPosition(0)
+        try self.visitDays { folder throws(FileSystemError) in
+            do throws(FileSystemError) {
+                let manifest = try DayManifest.read(in: Path.join(self.root, folder.path), files: self.files)
+                end = max(end, manifest?.position ?? end)
+            } catch {
+                // Nothing is written into a day whose manifest cannot be read, and the start need not fail.
+                return
+            }
+        }
+        return end
     }
 
     /// Whether a file of the archive is missing, a link or shorter than its checkpoint says.

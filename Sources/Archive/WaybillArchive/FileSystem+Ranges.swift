@@ -18,6 +18,24 @@ extension FileSystem {
         }
     }
 
+    /// Whether a file has all bytes of a range, the last of which ends a line, and no NUL where there can be none.
+    ///
+    /// After a power cut, bytes that were not synced are missing, NULs, or any others.
+    package func hasLines(
+        at path: String, in range: Range<Int>, mayHaveNULs: Bool
+    ) throws(FileSystemError) -> Bool {
+        let file = try self.open(path, .read)
+        defer { self.close(file) }
+        var end = range.lowerBound
+        var (isTorn, lastByte) = (false, UInt8(0))
+        try self.visit(file, range) { (piece) throws(FileSystemError) in
+            end += piece.count
+            lastByte = piece.last ?? lastByte
+            if !mayHaveNULs, piece.contains(0) { isTorn = true }
+        }
+        return !isTorn && end == range.upperBound && lastByte == 0x0A
+    }
+
     /// The end of the last whole line in a file's first `end` bytes.
     package func lineEnd(of path: String, upTo end: Int) throws(FileSystemError) -> Int {
         guard end > 0, try self.status(at: path) != nil else { return 0 }

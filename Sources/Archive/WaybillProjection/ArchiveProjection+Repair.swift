@@ -154,17 +154,8 @@ extension ArchiveProjection {
         guard run.range.upperBound > self.checkpointedLengths[stem + ".ndjson"] ?? 0, !run.range.isEmpty else {
             return true
         }
-        let file = try self.files.open(Path.join(self.root, stem + ".ndjson"), .read)
-        defer { self.files.close(file) }
-        let mayHaveNULs = stem.hasPrefix("quarantine")
-        var end = run.range.lowerBound
-        var (isTorn, lastByte) = (false, UInt8(0))
-        try self.files.visit(file, run.range) { (piece) throws(FileSystemError) in
-            end += piece.count
-            lastByte = piece.last ?? lastByte
-            if !mayHaveNULs, piece.contains(0) { isTorn = true }
-        }
-        return !isTorn && end == run.range.upperBound && lastByte == 0x0A
+        return try self.files.hasLines(
+            at: Path.join(self.root, stem + ".ndjson"), in: run.range, mayHaveNULs: stem.hasPrefix("quarantine"))
     }
 
     /// The first batch of the journal that is not completely in the files, and where to cut the files before it.
