@@ -317,7 +317,7 @@ let package = Package(
         program(
             "Programs/waybill-net",
             ["WaybillCommands", "WaybillDelivery", "WaybillHTTPClient", "WaybillStore", "WaybillSystem"]),
-        program("Programs/waybill-ingest", ["WaybillCommands", "WaybillDoor"]),
+        program("Programs/waybill-ingest", ["WaybillCommands", "WaybillDoor", "WaybillHost"]),
 
         // Reads the sources: what they may import, call, be named and say.
         .testTarget(name: "TidyTests", exclude: ["Allowed.txt"], swiftSettings: settings),
@@ -435,9 +435,9 @@ let package = Package(
         tests(
             "WaybillCommandTests",
             [
-                "WaybillAgent", "WaybillCommands", "WaybillDelivery", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillHost", "WaybillIngest", "WaybillJournal", "WaybillLive", "WaybillMerger", "WaybillProjection",
-                "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTail",
+                "WaybillAgent", "WaybillCommands", "WaybillDelivery", "WaybillDoor", "WaybillEvent", "WaybillExport",
+                "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillJournal", "WaybillLive", "WaybillMerger",
+                "WaybillProjection", "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTail",
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(

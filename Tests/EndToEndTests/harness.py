@@ -132,11 +132,43 @@ def metric(address, name):
     return list(samples(address, name).values())
 
 
+def described_metrics():
+    """The metrics of Protocol/metrics.md: of each the kind, and its labels with their values, or None for an open set."""
+    described, labels = {}, {}
+    for row in (REPOSITORY / "Protocol" / "metrics.md").read_text(encoding="utf-8").splitlines():
+        found = re.match(r"\| `((?:waybill|process)_\w+)` \| (\w+) \| (.*?) \| ", row)
+        if not found:
+            continue
+        if found[3] != "as above":
+            labels = {}
+            for label in filter(None, re.split(r"; (?=`\w+`(?:: |; |$))", found[3])):
+                name, _, values = re.sub(r" \([^)]*\)", "", label).partition(": ")
+                closed = re.fullmatch(r"`[^`]+`(, `[^`]+`)*", values)
+                labels[name.strip("`")] = set(re.findall("`([^`]+)`", values)) if closed else None
+        described[found[1]] = (found[2], labels)
+    return described
+
+
+def check_described(test, address):
+    """Protocol/metrics.md has each metric, label and value of a page of metrics, which is returned."""
+    text, described, unknown = page(address), described_metrics(), set()
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE):
+        known, labels = described.get(name, (None, {}))
+        test.assertEqual((name, kind), (name, known), address)
+        parts = "(?:_bucket|_sum|_count)" if kind == "histogram" else ""
+        for pairs in re.findall(rf"^{name}{parts}{{(.*)}} ", text, re.MULTILINE):
+            for label, value in re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', pairs):
+                if label not in labels and not (parts and label == "le") or labels.get(label) and value not in labels[label]:
+                    unknown.add((name, label, value))
+    test.assertEqual(unknown, set(), address)
+    return text
+
+
 def check_metrics(test, address):
-    """promtool has nothing to say about a page of metrics, which is returned."""
+    """A page of metrics, which is returned, is described, and promtool has nothing to say about it."""
+    text = check_described(test, address)
     if not shutil.which("promtool"):
         raise unittest.SkipTest("there is no promtool")
-    text = page(address)
     result = subprocess.run(["promtool", "check", "metrics"], input=text.encode(), capture_output=True, check=False)
     test.assertEqual((result.returncode, result.stdout + result.stderr), (0, b""), address)
     return text

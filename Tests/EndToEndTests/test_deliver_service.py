@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import health
-from harness import ended, failure, free_port, page, patience, run, samples, succeed, until
+from harness import check_described, ended, failure, free_port, page, patience, run, samples, succeed, until
 from providers import FalseProvider
 from scale import SEED, amount
 from test_deliver import BY_PROVIDER, FAULTS, DeliverTest, Exports, environment, parts
@@ -121,7 +121,7 @@ class TroubleTests(ServiceTest):
         until(lambda: self.status()["problems"] == [], 30)
         self.assertIn("deliver.deliveries.amplitude.endpoint", service.log())
         self.assertNotIn("deliver.deliveries.mixpanel", service.log())
-        pages = self.get("/metrics") + self.get("/status") + self.get("/readyz")
+        pages = check_described(self, f"127.0.0.1:{self.metrics}") + self.get("/status") + self.get("/readyz")
         self.assertEqual(service.stop(), 0, service.log())
         self.assertEqual(len(good.requests), requests)
         for provider, server in (("mixpanel", good), ("posthog", slow), ("segment", refusing), ("amplitude", alive)):

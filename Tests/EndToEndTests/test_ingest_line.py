@@ -8,7 +8,7 @@ import socket
 import struct
 import time
 
-from harness import free_port, page, until
+from harness import check_described, free_port, page, until
 from peers import Listener
 from scale import SEED
 from test_hostile_principals import PrincipalsTest, device
@@ -116,6 +116,7 @@ class StreamTests(LineTest):
         self.assertEqual(self.door.metric("s_opened_total"), 1)
         self.assertEqual(self.door.metric("_bytes_total", to="receiver"), tunnel.sent)
         self.assertEqual(self.door.metric("_bytes_total", to="agent"), tunnel.received)
+        check_described(self, f"127.0.0.1:{self.door.metrics}")
         self.assert_stored(self.process)
         self.assertEqual(self.entries("sealed")[0]["length"], str(offset))
         for event in ("connected", "opened", "sealed", "disconnected"):

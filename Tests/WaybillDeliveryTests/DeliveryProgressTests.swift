@@ -45,7 +45,7 @@ import WaybillSystem
         #expect(progress.problems == [])
         progress.observed(Self.report(sent: 0, trouble: "503"))
         #expect(progress.problems.map(\.code) == [.providerWaiting])
-        #expect(progress.condition.name == "backing-off")
+        #expect(progress.condition.name == .backingOff)
         progress.observed(Self.report(sent: 1))
         #expect(progress.problems == [])
         _ = progress.stopped(.credentials(detail: "401"), Self.report(sent: 1))

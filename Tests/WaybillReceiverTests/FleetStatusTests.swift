@@ -172,8 +172,8 @@ import WaybillTestSupport
         try metered.delete("b")
         store.setFaults { _ in .refused(.busy) }
         #expect(throws: StoreError.self) { try metered.read("a", nil) }
-        #expect(MeteredStore.Method.allCases.map(counts.doneCount) == [2, 1, 1, 1, 1])
-        #expect(MeteredStore.Method.allCases.map(counts.failureCount) == [0, 1, 0, 0, 0])
+        #expect(MeteredStore.Method.allCases.map { counts.count($0, .answered) } == [2, 1, 1, 1, 1])
+        #expect(MeteredStore.Method.allCases.map { counts.count($0, .failed) } == [0, 1, 0, 0, 0])
         #expect(ended.withLock { $0 } == 7)
     }
 }

@@ -50,7 +50,7 @@ extension Agent {
 
     /// Counts a configuration that cannot be used, and logs why.
     package func refuseReload(_ problems: [String]) {
-        self.live.reloads.withLock { $0.refused += 1 }
+        self.live.reloads.withLock { $0.count(.refused) }
         self.telemetry.reloadRefused(problems)
     }
 

@@ -23,16 +23,20 @@ package struct DeliveryProgress: Hashable, Sendable {
         case failed(detail: String)
 
         /// Its name in metrics and in the status.
-        package var name: String {
+        package var name: Name {
             switch self {
-            case .up: "up"
-            case .backingOff: "backing-off"
-            case .refused: "refused"
-            case .failed: "failed"
+            case .up: .up
+            case .backingOff: .backingOff
+            case .refused: .refused
+            case .failed: .failed
             }
         }
 
-        package static let names = ["up", "backing-off", "refused", "failed"]
+        package enum Name: String, Hashable, Sendable, CaseIterable {
+            case up
+            case backingOff = "backing-off"
+            case refused, failed
+        }
     }
 
     /// What an operator must look at.

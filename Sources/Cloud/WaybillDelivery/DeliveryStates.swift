@@ -67,7 +67,7 @@ package final class DeliveryStates: Sendable {
             json.member("deliveries", objects: all) { json, delivery in
                 json.member("name", delivery.name)
                 json.member("provider", delivery.provider.rawValue)
-                json.member("state", delivery.condition.name)
+                json.member("state", delivery.condition.name.rawValue)
                 json.member("sent", delivery.sentEventCount)
                 json.member("refused", Self.refused(delivery))
                 json.member("requests", delivery.requestCount)
@@ -102,68 +102,51 @@ package final class DeliveryStates: Sendable {
     package func page(at now: WallTime) -> MetricsPage {
         let all = self.all
         var page = MetricsPage()
-        page.add("waybill_delivery_sent_events_total", .counter, "Events that the provider accepted.") { family in
-            for delivery in all { family.sample(delivery.sentEventCount, [("delivery", delivery.name)]) }
-        }
-        page.add(
-            "waybill_delivery_refused_events_total", .counter, "Events that are in the dead letters of a delivery."
-        ) { family in
-            for delivery in all {
-                for reason in GivenUpRecord.Reason.allCases {
-                    family.sample(
-                        delivery.refusedEventCount(reason), [("delivery", delivery.name), ("reason", reason.rawValue)])
-                }
+        page.add(.sentEvents, for: all) { $0.sentEventCount }
+        page.add(.refusedEvents, for: all, by: GivenUpRecord.Reason.allCases) { $0.refusedEventCount($1) }
+        page.add(.requests, for: all) { $0.requestCount }
+        page.add(.retriedRequests, for: all) { $0.retriedRequestCount }
+        page.add(.waitingEvents, for: all) { $0.waitingEventCount }
+        page.add(.openRecords, for: all) { $0.openRecordCount }
+        page.add(.parts, for: all.filter { $0.claims != nil }, by: Metric.Claim.allCases) { delivery, claim in
+            switch claim {
+            case .claimed: delivery.claims?.claimed ?? 0
+            case .elsewhere: delivery.claims?.elsewhere ?? 0
+            case .waiting: delivery.claims?.waiting ?? 0
             }
         }
-        page.add("waybill_delivery_requests_total", .counter, "Requests that were sent to the provider.") { family in
-            for delivery in all { family.sample(delivery.requestCount, [("delivery", delivery.name)]) }
-        }
-        page.add("waybill_delivery_retried_requests_total", .counter, "Requests that had to be repeated.") { family in
-            for delivery in all { family.sample(delivery.retriedRequestCount, [("delivery", delivery.name)]) }
-        }
-        page.add("waybill_delivery_waiting_events", .gauge, "Events of closed parts that are not settled.") { family in
-            for delivery in all { family.sample(delivery.waitingEventCount, [("delivery", delivery.name)]) }
-        }
-        page.add("waybill_delivery_open_records", .gauge, "Records of parts that cannot be sent yet.") { family in
-            for delivery in all { family.sample(delivery.openRecordCount, [("delivery", delivery.name)]) }
-        }
-        page.add(
-            "waybill_delivery_parts", .gauge, "In a fleet: parts that are not delivered, by which merger sends them."
-        ) { family in
-            for delivery in all {
-                guard let claims = delivery.claims else { continue }
-                for (name, count) in [
-                    ("claimed", claims.claimed), ("elsewhere", claims.elsewhere), ("waiting", claims.waiting),
-                ] {
-                    family.sample(count, [("delivery", delivery.name), ("claim", name)])
-                }
-            }
-        }
-        page.add(
-            "waybill_delivery_oldest_unsent_seconds", .gauge, "Age of the oldest event that is not settled; 0 if none."
-        ) { family in
-            for delivery in all {
-                family.sample(delivery.oldestUnsentSeconds(at: now) ?? 0, [("delivery", delivery.name)])
-            }
-        }
-        page.add("waybill_delivery_state", .gauge, "1 for the state that the delivery is in, 0 for others.") { family in
-            for delivery in all {
-                for name in DeliveryProgress.Condition.names {
-                    family.sample(
-                        delivery.condition.name == name ? 1 : 0, [("delivery", delivery.name), ("state", name)])
-                }
-            }
-        }
-        page.add(
-            "waybill_delivery_last_success_timestamp_seconds", .gauge,
-            "When the provider last accepted a record, since 1970; missing before the first time."
-        ) { family in
+        page.add(.oldestUnsent, for: all) { $0.oldestUnsentSeconds(at: now) ?? 0 }
+        page.add(.state, for: all, by: DeliveryProgress.Condition.Name.allCases) { $0.condition.name == $1 ? 1 : 0 }
+        page.add(.lastSuccess) { family in
             for delivery in all {
                 guard let time = delivery.lastSuccess else { continue }
-                family.sample(Double(time.milliseconds) / 1000, [("delivery", delivery.name)])
+                family.sample(Double(time.milliseconds) / 1000, delivery.name)
             }
         }
         page.addProcess()
         return page
+    }
+}
+
+extension MetricsPage {
+    /// Adds a metric with one value for each delivery.
+    fileprivate mutating func add(
+        _ metric: Metric, for deliveries: [DeliveryProgress], _ value: (DeliveryProgress) -> Int
+    ) {
+        self.add(metric) { family in
+            for delivery in deliveries { family.sample(value(delivery), delivery.name) }
+        }
+    }
+
+    /// Adds a metric with a value for each delivery and each value of its second label.
+    fileprivate mutating func add<Value: RawRepresentable<String>>(
+        _ metric: Metric, for deliveries: [DeliveryProgress], by labels: [Value],
+        _ value: (DeliveryProgress, Value) -> Int
+    ) {
+        self.add(metric) { family in
+            for delivery in deliveries {
+                for label in labels { family.sample(value(delivery, label), delivery.name, label.rawValue) }
+            }
+        }
     }
 }

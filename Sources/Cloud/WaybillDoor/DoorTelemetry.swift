@@ -6,7 +6,7 @@ internal import WaybillSystem
 
 /// What the door counts; each method is one occurrence.
 package final class DoorTelemetry: Sendable {
-    /// Why a request was refused; the set is closed.
+    /// Why a request was refused; ``Metric/refusedRequests`` says what each means.
     package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
         case notFound = "not-found"
         case method
@@ -18,13 +18,9 @@ package final class DoorTelemetry: Sendable {
         case encoding
         case malformed
         case tooFast = "too-fast"
-        /// Its address holds its share of the memory.
         case share
-        /// All memory is taken.
         case memory
-        /// It gave way to a smaller body when all memory was taken.
         case displaced
-        /// Its key's events take their share of the spools' disk.
         case disk = "disk-share"
         case stopping
         case slow
@@ -161,7 +157,7 @@ package final class DoorTelemetry: Sendable {
     }
 
     func reloadRefused(_ problems: [String]) {
-        self.counts.withLock { $0.reloads.refused += 1 }
+        self.counts.withLock { $0.reloads.count(.refused) }
         for problem in problems {
             self.logger.error(
                 .doorReloadRefused, "the new configuration is refused, the old one stays",
@@ -222,72 +218,45 @@ package final class DoorTelemetry: Sendable {
     func page(of door: Door) -> MetricsPage {
         let counts = self.counts.withLock { $0 }
         var page = MetricsPage()
-        page.add("waybill_ingest_requests_total", .counter, "Requests with events, by what they were answered.") {
+        page.add(.requests) {
             for (dialect, codes) in counts.requests.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
                 for (code, count) in codes.sorted(by: { $0.key < $1.key }) {
-                    $0.sample(count, [("dialect", dialect.rawValue), ("code", "\(code)")])
+                    $0.sample(count, dialect.rawValue, "\(code)")
                 }
             }
         }
-        page.add("waybill_ingest_refused_requests_total", .counter, "Requests of which nothing was read.") {
-            for reason in RefusalReason.allCases {
-                $0.sample(counts.refusals[reason] ?? 0, [("reason", reason.rawValue)])
+        page.add(.refusedRequests, by: RefusalReason.self) { counts.refusals[$0] ?? 0 }
+        page.add(.events, by: Metric.EventOutcome.self) { outcome in
+            switch outcome {
+            case .stored: counts.events.storedCount
+            case .repeated: counts.events.repeatedCount
+            case .quarantined: counts.events.quarantinedCount
+            case .dropped: counts.events.droppedCount
             }
         }
-        page.add("waybill_ingest_events_total", .counter, "Events of answered requests.") {
-            $0.sample(counts.events.storedCount, [("outcome", "stored")])
-            $0.sample(counts.events.repeatedCount, [("outcome", "repeated")])
-            $0.sample(counts.events.quarantinedCount, [("outcome", "quarantined")])
-            $0.sample(counts.events.droppedCount, [("outcome", "dropped")])
-        }
-        page.add("waybill_ingest_faults_total", .counter, "Events with something wrong, by reason.") {
-            for reason in IngestFault.allCases {
-                $0.sample(counts.faults[reason] ?? 0, [("reason", reason.rawValue)])
+        page.add(.faults, by: IngestFault.self) { counts.faults[$0] ?? 0 }
+        page.add(.droppedFaults, counts.droppedCount)
+        page.add(.deletedQuarantineFolders, self.deletedDayCount.load(ordering: .relaxed))
+        page.add(.unstoredRequests, by: Metric.UnstoredCause.self) { cause in
+            switch cause {
+            case .diskFull: counts.fullCount
+            case .diskError: counts.failureCount
             }
         }
-        page.add(
-            "waybill_ingest_dropped_faults_total", .counter, "Faulty events that the quarantine had no room for.",
-            counts.droppedCount)
-        page.add(
-            "waybill_ingest_deleted_quarantine_folders_total", .counter, "Days of the quarantine that were deleted.",
-            self.deletedDayCount.load(ordering: .relaxed))
-        page.add("waybill_ingest_unstored_requests_total", .counter, "Requests answered 503, by cause.") {
-            $0.sample(counts.fullCount, [("cause", "disk-full")])
-            $0.sample(counts.failureCount, [("cause", "disk-error")])
-        }
-        page.add("waybill_ingest_repeat_window_seconds", .gauge, "How far back repeated events are known.") {
-            if let reach = counts.reach { $0.sample(reach / .seconds(1)) }
-        }
-        page.add("waybill_ingest_connections", .gauge, "Open connections.", door.places.count)
+        page.add(.repeatWindow, counts.reach.map { $0 / .seconds(1) })
+        page.add(.connections, door.places.count)
         let ended = door.places.ended
-        page.add(
-            "waybill_ingest_ended_connections_total", .counter,
-            "Connections that ended for another one, or came too many."
-        ) {
-            for reason in DoorPlaces.Ended.allCases { $0.sample(ended[reason] ?? 0, [("reason", reason.rawValue)]) }
-        }
-        page.add("waybill_ingest_waiting_bytes", .gauge, "Bytes of bodies that arrive or wait.", door.room.byteCount)
-        page.add("waybill_ingest_spool_bytes", .gauge, "Bytes of segments that no agent has taken away.") {
-            if let byteCount = self.spools.byteCount { $0.sample(byteCount) }
-        }
-        page.add("waybill_ingest_durable_seconds", "Time of writing and syncing a group of requests.", self.commits)
-        page.add("waybill_ingest_answer_seconds", "Time from a request's last byte to its answer.", self.answers)
-        self.addReloads(counts, to: &page)
+        page.add(.endedConnections, by: DoorPlaces.Ended.self) { ended[$0] ?? 0 }
+        page.add(.waitingBytes, door.room.byteCount)
+        page.add(.spoolBytes, self.spools.byteCount)
+        page.add(.durableTime, self.commits)
+        page.add(.answerTime, self.answers)
+        page.addReloads(counts.reloads)
+        page.add(.certificateExpiry, counts.certificateExpiry.map { Int($0.milliseconds / 1000) })
         page.addBuild(door.settings.configuration.software, protocol: [])
         door.tunnels?.write(to: &page)
         page.addProcess()
         return page
-    }
-
-    private func addReloads(_ counts: Counts, to page: inout MetricsPage) {
-        page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") {
-            $0.sample(counts.reloads.taken, [("outcome", "taken")])
-            $0.sample(counts.reloads.partial, [("outcome", "partial")])
-            $0.sample(counts.reloads.refused, [("outcome", "refused")])
-        }
-        page.add("waybill_tls_certificate_expiry_seconds", .gauge, "When the certificate expires, since 1970.") {
-            if let expiry = counts.certificateExpiry { $0.sample(Int(expiry.milliseconds / 1000)) }
-        }
     }
 }
 

@@ -234,20 +234,16 @@ final class Tunnels: Sendable {
         let (count, opened, refusals, ends, isAway) = self.state.withLock {
             ($0.open.count, $0.openedCount, $0.refusals, $0.ends, $0.failure != nil)
         }
-        page.add(
-            "waybill_ingest_receiver_away", .gauge, "1 while the last agent that asked for a tunnel got none.",
-            isAway ? 1 : 0)
-        page.add("waybill_ingest_tunnels", .gauge, "Tunnels of agents to the receiver that are open.", count)
-        page.add("waybill_ingest_tunnels_opened_total", .counter, "Tunnels that were opened.", opened)
-        page.add("waybill_ingest_tunnels_refused_total", .counter, "Requests for a tunnel that got none.") {
-            for refusal in Refusal.allCases { $0.sample(refusals[refusal] ?? 0, [("reason", refusal.rawValue)]) }
-        }
-        page.add("waybill_ingest_tunnels_ended_total", .counter, "Tunnels that ended.") {
-            for end in End.allCases { $0.sample(ends[end] ?? 0, [("reason", end.rawValue)]) }
-        }
-        page.add("waybill_ingest_tunnel_bytes_total", .counter, "Bytes that went through tunnels.") {
-            $0.sample(self.sentBytes.load(ordering: .relaxed), [("to", "receiver")])
-            $0.sample(self.receivedBytes.load(ordering: .relaxed), [("to", "agent")])
+        page.add(.receiverAway, isAway ? 1 : 0)
+        page.add(.openTunnels, count)
+        page.add(.openedTunnels, opened)
+        page.add(.refusedTunnels, by: Refusal.self) { refusals[$0] ?? 0 }
+        page.add(.endedTunnels, by: End.self) { ends[$0] ?? 0 }
+        page.add(.tunnelBytes, by: Metric.TunnelSide.self) { side in
+            switch side {
+            case .receiver: self.sentBytes.load(ordering: .relaxed)
+            case .agent: self.receivedBytes.load(ordering: .relaxed)
+            }
         }
     }
 }

@@ -8,19 +8,22 @@ package struct MeteredStore: ObjectStore {
         case put, get, head, list, delete
     }
 
+    package enum Outcome: String, CaseIterable, Hashable, Sendable {
+        case answered, failed
+    }
+
     /// How many calls were made since the start.
     package final class Counts: Sendable {
-        private let done = Lock<[Method: Int]>([:])
-        private let failed = Lock<[Method: Int]>([:])
+        private let counts = Lock<[Method: [Outcome: Int]]>([:])
 
         package init() {}
 
-        package func doneCount(_ method: Method) -> Int { self.done.withLock { $0[method] ?? 0 } }
-        package func failureCount(_ method: Method) -> Int { self.failed.withLock { $0[method] ?? 0 } }
+        package func count(_ method: Method, _ outcome: Outcome) -> Int {
+            self.counts.withLock { $0[method]?[outcome] ?? 0 }
+        }
 
-        fileprivate func add(_ method: Method, isDone: Bool) {
-            let counts = isDone ? self.done : self.failed
-            counts.withLock { $0[method, default: 0] += 1 }
+        fileprivate func add(_ method: Method, _ outcome: Outcome) {
+            self.counts.withLock { $0[method, default: [:]][outcome, default: 0] += 1 }
         }
     }
 
@@ -69,10 +72,10 @@ package struct MeteredStore: ObjectStore {
         defer { self.ended() }
         do throws(StoreError) {
             let answer = try body()
-            self.counts.add(method, isDone: true)
+            self.counts.add(method, .answered)
             return answer
         } catch {
-            self.counts.add(method, isDone: false)
+            self.counts.add(method, .failed)
             throw error
         }
     }

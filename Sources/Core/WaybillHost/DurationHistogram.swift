@@ -53,18 +53,16 @@ package final class DurationHistogram: Sendable {
 
 extension MetricsPage {
     /// Adds a histogram of seconds; each bucket includes those before it.
-    ///
-    /// - Parameter name: ends in `_seconds`.
-    package mutating func add(_ name: StaticString, _ help: StaticString, _ histogram: DurationHistogram) {
+    package mutating func add(_ metric: Metric, _ histogram: DurationHistogram) {
         let (counts, sum) = histogram.standing
-        self.add(name, .histogram, help) { family in
+        self.add(metric) { family in
             var total = 0
             for (count, bound) in zip(counts, histogram.bounds.values.map(\.seconds) + ["+Inf"]) {
                 total += count
-                family.sample(total, [("le", bound)], suffix: "_bucket")
+                family.add("\(total)", [("le", bound)], suffix: "_bucket")
             }
-            family.sample(sum / .seconds(1), suffix: "_sum")
-            family.sample(total, suffix: "_count")
+            family.add("\(sum / .seconds(1))", suffix: "_sum")
+            family.add("\(total)", suffix: "_count")
         }
     }
 }

@@ -1,4 +1,4 @@
-internal import WaybillSystem
+package import WaybillSystem
 
 /// A page of metrics in Prometheus' text format, version 0.0.4, which OpenMetrics readers accept as well.
 ///
@@ -10,39 +10,35 @@ internal import WaybillSystem
 ///
 /// - SeeAlso: https://prometheus.io/docs/instrumenting/exposition_formats/
 package struct MetricsPage: Sendable {
-    package enum Kind: String, Sendable {
-        /// Only grows until the process restarts.
-        case counter
-        case gauge
-        /// Counts of values up to each of some bounds, their sum, and how many there were.
-        case histogram
-    }
-
     /// The samples of one metric.
     package struct Family: ~Copyable {
-        fileprivate let name: StaticString
+        fileprivate let metric: Metric
         fileprivate var text = ""
 
-        /// One value, in the metric's unit, with its labels.
+        /// One value, in the metric's unit.
         ///
+        /// - Parameter labels: the values of the metric's labels, in their order; the last ones may be missing.
+        package mutating func sample(_ value: Int, _ labels: String...) {
+            self.add("\(value)", self.named(labels))
+        }
+
+        /// One value, in the metric's unit.
+        ///
+        /// - Parameter labels: the values of the metric's labels, in their order; the last ones may be missing.
+        package mutating func sample(_ value: Double, _ labels: String...) {
+            self.add("\(value)", self.named(labels))
+        }
+
+        private func named(_ labels: [String]) -> [(name: StaticString, value: String)] {
+            precondition(labels.count <= self.metric.labels.count, "\(self.metric.name) has no label for \(labels)")
+            return zip(self.metric.labels, labels).map { ($0.name, $1) }
+        }
+
         /// - Parameter suffix: what the name has in addition, as the parts of a histogram do.
-        package mutating func sample(
-            _ value: Int, _ labels: [(name: StaticString, value: String)] = [], suffix: StaticString = ""
+        mutating func add(
+            _ value: String, _ labels: [(name: StaticString, value: String)] = [], suffix: StaticString = ""
         ) {
-            self.add("\(value)", labels, suffix)
-        }
-
-        /// One value, in the metric's unit, with its labels.
-        package mutating func sample(
-            _ value: Double, _ labels: [(name: StaticString, value: String)] = [], suffix: StaticString = ""
-        ) {
-            self.add("\(value)", labels, suffix)
-        }
-
-        private mutating func add(
-            _ value: String, _ labels: [(name: StaticString, value: String)], _ suffix: StaticString
-        ) {
-            self.text += "\(self.name)\(suffix)"
+            self.text += "\(self.metric.name)\(suffix)"
             if !labels.isEmpty {
                 let pairs = labels.map { "\($0.name)=\"\(Self.escaped($0.value))\"" }
                 self.text += "{\(pairs.joined(separator: ","))}"
@@ -69,40 +65,47 @@ package struct MetricsPage: Sendable {
     package init() {}
 
     /// Adds a metric, unless it has no sample.
-    ///
-    /// - Parameters:
-    ///   - name: letters, digits and `_`; a counter's ends in `_total`.
-    ///   - help: one line, without a backslash.
-    package mutating func add(
-        _ name: StaticString, _ kind: Kind, _ help: StaticString, _ samples: (inout Family) -> Void
-    ) {
-        var family = Family(name: name)
+    package mutating func add(_ metric: Metric, _ samples: (inout Family) -> Void) {
+        var family = Family(metric: metric)
         samples(&family)
         guard !family.text.isEmpty else { return }
-        self.text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n\(family.text)"
+        self.text += "# HELP \(metric.name) \(metric.help)\n# TYPE \(metric.name) \(metric.kind.rawValue)\n"
+        self.text += family.text
     }
 
-    /// Adds a metric with one value and no labels.
-    package mutating func add(_ name: StaticString, _ kind: Kind, _ help: StaticString, _ value: Int) {
-        self.add(name, kind, help) { $0.sample(value) }
+    /// Adds a metric with one value and no labels, unless the value is not known.
+    package mutating func add(_ metric: Metric, _ value: Int?) {
+        self.add(metric) { if let value { $0.sample(value) } }
+    }
+
+    /// Adds a metric with one value and no labels, unless the value is not known.
+    package mutating func add(_ metric: Metric, _ value: Double?) {
+        self.add(metric) { if let value { $0.sample(value) } }
+    }
+
+    /// Adds a metric with a value for each value of its only label.
+    package mutating func add<Value: RawRepresentable<String>>(
+        _ metric: Metric, by _: Value.Type, _ value: (Value) -> Int
+    ) {
+        precondition(metric.labels.count == 1, "\(metric.name) has \(metric.labels.count) labels")
+        self.add(metric) { family in
+            for text in metric.labels[0].values {
+                guard let label = Value(rawValue: text) else {
+                    preconditionFailure("\(metric.name): \(text) is not a \(Value.self)")
+                }
+                family.sample(value(label), text)
+            }
+        }
     }
 }
 
 extension MetricsPage {
     /// Adds the metrics that every Prometheus client reports of its process: start, processor time, memory, open files.
     package mutating func addProcess() {
-        self.add("process_cpu_seconds_total", .counter, "User and system time of the process.") {
-            $0.sample(Double(ProcessUsage.processorTime.nanoseconds) / 1e9)
-        }
-        self.add("process_start_time_seconds", .gauge, "When the process started, in seconds since 1970.") {
-            if let time = ProcessUsage.startTime { $0.sample(Double(time.milliseconds) / 1000) }
-        }
-        self.add("process_resident_memory_bytes", .gauge, "Resident memory, including pages of files.") {
-            if let count = ProcessUsage.residentByteCount { $0.sample(count) }
-        }
-        self.add("process_open_fds", .gauge, "Open file descriptors.") {
-            if let count = ProcessUsage.openFileCount { $0.sample(count) }
-        }
+        self.add(.processTime, Double(ProcessUsage.processorTime.nanoseconds) / 1e9)
+        self.add(.processStart, ProcessUsage.startTime.map { Double($0.milliseconds) / 1000 })
+        self.add(.processMemory, ProcessUsage.residentByteCount)
+        self.add(.processFiles, ProcessUsage.openFileCount)
     }
 
     /// Adds which program this is.
@@ -112,9 +115,13 @@ extension MetricsPage {
     ///   - versions: of the line protocol, that it speaks.
     package mutating func addBuild(_ software: String?, protocol versions: [UInt64]) {
         let version = software?.split(separator: "/").last.map(String.init) ?? "unknown"
-        self.add("waybill_build_info", .gauge, "Always 1; the labels say which program this is.") {
-            $0.sample(
-                1, [("version", version), ("protocol", versions.map { "\($0)" }.joined(separator: ","))])
-        }
+        self.add(.build) { $0.sample(1, version, versions.map { "\($0)" }.joined(separator: ",")) }
+    }
+
+    /// Adds how often the configuration was read again.
+    ///
+    /// - Parameter metric: an agent has one of its own.
+    package mutating func addReloads(_ counts: ReloadCounts, as metric: Metric = .reloads) {
+        self.add(metric, by: ReloadCounts.Outcome.self) { counts[$0] }
     }
 }

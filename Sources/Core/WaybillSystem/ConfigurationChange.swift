@@ -18,15 +18,25 @@ package struct ConfigurationChange: Hashable, Sendable, CustomStringConvertible 
 
 /// How often a program's configuration was reloaded, by the outcome.
 package struct ReloadCounts: Hashable, Sendable {
-    package var taken = 0
-    /// Some changes need a restart.
-    package var partial = 0
-    package var refused = 0
+    package enum Outcome: String, Hashable, Sendable, CaseIterable {
+        case taken
+        /// Some changes need a restart.
+        case partial
+        case refused
+    }
+
+    private var counts: [Outcome: Int] = [:]
 
     package init() {}
 
+    package subscript(outcome: Outcome) -> Int { self.counts[outcome] ?? 0 }
+
+    package mutating func count(_ outcome: Outcome) {
+        self.counts[outcome, default: 0] += 1
+    }
+
     /// Counts a reload with these changes.
     package mutating func count(_ changes: [ConfigurationChange]) {
-        if changes.contains(where: \.needsRestart) { self.partial += 1 } else { self.taken += 1 }
+        self.count(changes.contains(where: \.needsRestart) ? .partial : .taken)
     }
 }

@@ -1,6 +1,6 @@
 package import Logging
 package import ServiceLifecycle
-import WaybillConsole
+package import WaybillHost
 package import WaybillIngest
 package import WaybillSystem
 
@@ -16,12 +16,21 @@ package protocol OpenedDoor: Service {
     func refuseReload(_ problems: [String])
 }
 
-/// How the commands of this program open a door.
+/// What only the program `waybill-ingest` knows: how a door is opened, and what it counts.
 ///
-/// Only `waybill-ingest` has one; `waybill ingest` replaces the process of `waybill` by that program.
-package enum DoorProgram {
-    package typealias Opening =
-        @Sendable (_ configuration: DoorConfiguration, _ logger: Logger) -> any OpenedDoor
+/// A command that needs it, such as `waybill ingest`, replaces the process of `waybill` by that program.
+package struct DoorProgram: Sendable {
+    package static let own = ProgramPart<DoorProgram>(of: "waybill-ingest")
 
-    package static let own = ProgramPart<Opening>(of: "waybill-ingest")
+    let metrics: [Metric]
+    /// With `ingest.line`.
+    let tunnelMetrics: [Metric]
+    let open: @Sendable (_ configuration: DoorConfiguration, _ logger: Logger) -> any OpenedDoor
+
+    package init(
+        metrics: [Metric], tunnelMetrics: [Metric],
+        open: @escaping @Sendable (_ configuration: DoorConfiguration, _ logger: Logger) -> any OpenedDoor
+    ) {
+        (self.metrics, self.tunnelMetrics, self.open) = (metrics, tunnelMetrics, open)
+    }
 }

@@ -6,27 +6,37 @@ import WaybillHost
 struct ExplainCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Explain identifiers of warnings and errors: cause, effect, remedy.",
+        abstract: "Explain identifiers of warnings and errors (cause, effect, remedy), or the metrics.",
         discussion: """
             Examples:
               waybill explain                              lists every identifier
               waybill explain WB1203
               waybill explain --page > Documentation/messages.md
+              waybill explain --metrics > Protocol/metrics.md
             """)
 
     @Flag(help: "Print the page with all of them (Markdown) instead.")
     var page = false
 
+    @Flag(help: "Print the page about metrics, probes and status (Markdown) instead.")
+    var metrics = false
+
     @Argument(help: "Identifiers, as log lines have them. (default: list all)")
     var id: [String] = []
 
     func validate() throws {
-        if self.page, !self.id.isEmpty { throw ValidationError("--page takes no identifiers") }
+        guard [self.page, self.metrics, !self.id.isEmpty].filter(\.self).count <= 1 else {
+            throw ValidationError("give --page, --metrics or identifiers")
+        }
         for id in self.id { _ = try Self.notice(id) }
     }
 
     func run() throws {
         if self.page { return print(MessagesPage.text, terminator: "") }
+        if self.metrics {
+            let door = try DoorProgram.own.require()
+            return print(MetricsReference.text(door: door.metrics, tunnels: door.tunnelMetrics), terminator: "")
+        }
         if self.id.isEmpty {
             for notice in Notice.allCases { print("\(notice.id)  \(notice.text.title)") }
             return

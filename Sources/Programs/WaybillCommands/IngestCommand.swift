@@ -37,7 +37,7 @@ struct IngestCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
 
     func run() async throws {
-        let open = try DoorProgram.own.require()
+        let program = try DoorProgram.own.require()
         let file = try ConfigurationFile.load(self.config)
         guard file.ingest != nil else {
             Console.end(.configurationWrong, "\(self.config) has no section ingest:")
@@ -45,7 +45,7 @@ struct IngestCommand: AsyncParsableCommand {
         }
         let door = try self.doorConfiguration(of: file)
         let logger = Console.logger("ingest", level: self.log.logLevel)
-        let service = open(door, logger)
+        let service = program.open(door, logger)
         let signals = await SignalHandler(logger: logger, manager: door.manager) { [self] in self.reload(service) }
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(

@@ -1,5 +1,6 @@
 import WaybillCommands
 import WaybillDoor
+import WaybillHost
 
 /// The program `waybill-ingest`: `waybill` with the door.
 ///
@@ -7,7 +8,8 @@ import WaybillDoor
 @main
 enum Main {
     static func main() async {
-        DoorProgram.own.register { DoorService($0, logger: $1) }
+        DoorProgram.own.register(
+            DoorProgram(metrics: Metric.door, tunnelMetrics: Metric.tunnels) { DoorService($0, logger: $1) })
         await WaybillProgram.main()
     }
 }

@@ -54,69 +54,48 @@ struct MergeStatus: Sendable {
         page.addRequests(self.telemetry.storeRequests)
         self.telemetry.addReloads(to: &page)
         let end = self.feed.end
-        page.add("waybill_journal_end_bytes", .gauge, "Position up to which the journal is durable.", end.rawValue)
+        page.add(.journalEnd, end.rawValue)
         self.telemetry.addFiles(self.conditions, usage, end, to: &page)
         page.addProcess()
         return page
     }
 
     private func addRounds(_ standing: MergeProgress.Standing, to page: inout MetricsPage) {
-        page.add("waybill_merge_rounds_total", .counter, "Rounds that were applied.", standing.roundCount)
-        page.add("waybill_merge_round", .gauge, "The number of the last round that was applied.", standing.round)
-        page.add(
-            "waybill_merge_lag_seconds", .gauge,
-            "How long the oldest piece that is not merged may have been in the bucket, of the slowest receiver."
-        ) { $0.sample(Double(standing.lag(at: self.telemetry.clock.wallTime()).nanoseconds) / 1e9) }
-        page.add("waybill_merge_chains", .gauge, "Chains that were merged.", standing.chains.count)
-        page.add(
-            "waybill_merge_stale_chains", .gauge, "Receivers that have been silent for long, and for less than a week.",
-            standing.staleChains(patience: self.patience).count)
-        page.add(
-            "waybill_merge_missing_bytes", .gauge,
-            "Bytes that no piece has, though a receiver was told that the fleet has them.", standing.missingByteCount)
-        page.add("waybill_merge_failing", .gauge, "1 for the reason why nothing is merged.") { family in
-            for code in MergeFailure.Code.allCases {
-                family.sample(standing.failure?.code == code ? 1 : 0, [("reason", code.rawValue)])
-            }
-        }
+        page.add(.rounds, standing.roundCount)
+        page.add(.round, standing.round)
+        page.add(.lag, Double(standing.lag(at: self.telemetry.clock.wallTime()).nanoseconds) / 1e9)
+        page.add(.chains, standing.chains.count)
+        page.add(.staleChains, standing.staleChains(patience: self.patience).count)
+        page.add(.missingBytes, standing.missingByteCount)
+        page.add(.failing, by: MergeFailure.Code.self) { standing.failure?.code == $0 ? 1 : 0 }
     }
 
     private static func addTally(_ tally: MergeTally, to page: inout MetricsPage) {
-        page.add("waybill_merge_frames_total", .counter, "Batches of pieces, by what was done with them.") { family in
-            family.sample(tally.copiedFrameCount, [("outcome", "copied")])
-            family.sample(tally.trimmedFrameCount, [("outcome", "trimmed")])
-            family.sample(tally.droppedFrameCount, [("outcome", "dropped")])
+        page.add(.frames, by: Metric.FrameOutcome.self) { outcome in
+            switch outcome {
+            case .copied: tally.copiedFrameCount
+            case .trimmed: tally.trimmedFrameCount
+            case .dropped: tally.droppedFrameCount
+            }
         }
-        page.add("waybill_merge_lines_total", .counter, "Lines that were merged.", tally.lineCount)
-        page.add(
-            "waybill_merge_dropped_lines_total", .counter, "Lines that came again, and were dropped.",
-            tally.droppedLineCount)
-        page.add(
-            "waybill_merge_dropped_bytes_total", .counter, "Bytes of the lines that were dropped.",
-            tally.droppedByteCount)
-        page.add(
-            "waybill_merge_conflict_lines_total", .counter,
-            "Lines with other bytes than the merged journal has at their offsets; all are kept.",
-            tally.conflictLineCount)
-        page.add(
-            "waybill_merge_unproven_lines_total", .counter,
-            "Lines that were dropped without a comparison, because they came again too late.", tally.unprovenLineCount)
-        page.add(
-            "waybill_merge_damaged_bytes_total", .counter, "Bytes of pieces that could not be read.",
-            tally.damagedByteCount)
+        page.add(.mergedLines, tally.lineCount)
+        page.add(.droppedLines, tally.droppedLineCount)
+        page.add(.droppedBytes, tally.droppedByteCount)
+        page.add(.conflictLines, tally.conflictLineCount)
+        page.add(.unprovenLines, tally.unprovenLineCount)
+        page.add(.damagedBytes, tally.damagedByteCount)
     }
 
     private static func addPublished(_ standing: MergeProgress.Standing, to page: inout MetricsPage) {
-        page.add("waybill_publish_total", .counter, "Files of sealed days for the bucket; failed: attempts.") {
-            family in
-            family.sample(standing.createdCount, [("outcome", "created")])
-            family.sample(standing.presentCount, [("outcome", "present")])
-            family.sample(standing.differentCount, [("outcome", "different")])
-            family.sample(standing.publishFailureCount, [("outcome", "failed")])
+        page.add(.published, by: Metric.PublishOutcome.self) { outcome in
+            switch outcome {
+            case .created: standing.createdCount
+            case .present: standing.presentCount
+            case .different: standing.differentCount
+            case .failed: standing.publishFailureCount
+            }
         }
-        page.add(
-            "waybill_publish_bytes_total", .counter, "Bytes of the files that were created in the bucket.",
-            standing.publishedByteCount)
+        page.add(.publishedBytes, standing.publishedByteCount)
     }
 
     // MARK: Status

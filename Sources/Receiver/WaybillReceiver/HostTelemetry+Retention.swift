@@ -121,35 +121,22 @@ extension HostTelemetry {
         of projections: [(key: String, value: ProjectionStanding)], to page: inout MetricsPage
     ) {
         let sums = self.deletions.withLock { $0 }
-        func add(_ name: StaticString, _ help: StaticString, _ value: (DeletionSum) -> Int) {
-            page.add(name, .counter, help) { family in
+        func add(_ metric: Metric, _ value: (DeletionSum) -> Int) {
+            page.add(metric) { family in
                 for part in RetainedPart.allCases {
                     for reason in Deletion.Reason.allCases where part.isDeleted(for: reason) {
                         let sum = sums[DeletionKey(part: part, reason: reason)] ?? DeletionSum()
-                        family.sample(value(sum), [("part", part.rawValue), ("reason", reason.rawValue)])
+                        family.sample(value(sum), part.rawValue, reason.rawValue)
                     }
                 }
             }
         }
-        add("waybill_retention_deletions_total", "Days, files and segments deleted by retention.") { $0.count }
-        add("waybill_retention_deleted_lines_total", "Lines in them, as far as they are counted.") { $0.lineCount }
-        add("waybill_retention_deleted_bytes_total", "Bytes in them, as far as they are measured.") { $0.byteCount }
-        page.add(
-            "waybill_journal_excess_bytes", .gauge, "Bytes of the journal above its limit that must be read first.",
-            self.journalExcess.load(ordering: .relaxed))
-        page.add(
-            "waybill_retention_kept_folders", .gauge, "Days over a limit that stay because they are not delivered."
-        ) { family in
-            for (name, standing) in projections { family.sample(standing.keptDayCount, [("projection", name)]) }
-        }
-        page.add(
-            "waybill_projection_missed_bytes_total", .counter,
-            "Bytes of the journal that were deleted before an export read them."
-        ) { family in
-            for (name, standing) in projections where name != "archive" {
-                family.sample(standing.missedByteCount, [("projection", name)])
-            }
-        }
+        add(.retentionDeletions) { $0.count }
+        add(.retentionLines) { $0.lineCount }
+        add(.retentionBytes) { $0.byteCount }
+        page.add(.journalExcess, self.journalExcess.load(ordering: .relaxed))
+        page.add(.keptFolders, for: projections) { $0.keptDayCount }
+        page.add(.missedBytes, for: projections.filter { $0.key != "archive" }) { $0.missedByteCount }
     }
 }
 

@@ -45,10 +45,7 @@ package final class HostTelemetry: Sendable {
     let damages = Atomic(0)
     /// Bytes of the journal past its limit.
     let journalExcess = Atomic(0)
-    private let reloads = Atomic(0)
-    /// Reloads in which some changes need a restart.
-    private let partialReloads = Atomic(0)
-    private let refusedReloads = Atomic(0)
+    private let reloads = Lock(ReloadCounts())
     /// What the bucket was asked.
     package let storeRequests = MeteredStore.Counts()
 
@@ -120,8 +117,7 @@ package final class HostTelemetry: Sendable {
     package func reloaded(_ changes: [ConfigurationChange]) {
         let applied = changes.filter { !$0.needsRestart }.map(\.description)
         let waiting = changes.filter(\.needsRestart).map(\.description)
-        self.reloads.add(waiting.isEmpty ? 1 : 0, ordering: .relaxed)
-        self.partialReloads.add(waiting.isEmpty ? 0 : 1, ordering: .relaxed)
+        self.reloads.withLock { $0.count(changes) }
         self.logger.notice(
             changes.isEmpty ? "configuration reloaded: nothing changed" : "configuration reloaded",
             metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
@@ -133,7 +129,7 @@ package final class HostTelemetry: Sendable {
     }
 
     package func reloadRefused(_ problems: [String]) {
-        self.refusedReloads.add(1, ordering: .relaxed)
+        self.reloads.withLock { $0.count(.refused) }
         for problem in problems {
             self.logger.error(
                 .reloadRefused, "the new configuration is refused, the old one stays",
@@ -149,19 +145,15 @@ package final class HostTelemetry: Sendable {
 
     /// How often the configuration was read again, for the line that a stop writes.
     package var reloadCounts: Logger.Metadata {
-        [
-            "reloads": .number(self.reloads.load(ordering: .relaxed)),
-            "partial_reloads": .number(self.partialReloads.load(ordering: .relaxed)),
-            "refused_reloads": .number(self.refusedReloads.load(ordering: .relaxed)),
+        let counts = self.reloads.withLock { $0 }
+        return [
+            "reloads": .number(counts[.taken]), "partial_reloads": .number(counts[.partial]),
+            "refused_reloads": .number(counts[.refused]),
         ]
     }
 
     package func addReloads(to page: inout MetricsPage) {
-        page.add("waybill_reloads_total", .counter, "Configurations reloaded on SIGHUP.") { family in
-            family.sample(self.reloads.load(ordering: .relaxed), [("outcome", "taken")])
-            family.sample(self.partialReloads.load(ordering: .relaxed), [("outcome", "partial")])
-            family.sample(self.refusedReloads.load(ordering: .relaxed), [("outcome", "refused")])
-        }
+        page.addReloads(self.reloads.withLock { $0 })
     }
 
     // MARK: The clock

@@ -151,33 +151,20 @@ package final class JournalTelemetry: Sendable {
     func addMetrics(
         _ end: JournalPosition, _ lineDelays: DurationHistogram, to page: inout MetricsPage
     ) {
-        page.add("waybill_journal_end_bytes", .gauge, "Position up to which the journal is durable.", end.rawValue)
-        page.add(
-            "waybill_journal_commits_total", .counter, "Groups that were written and synced.",
-            self.groups.load(ordering: .relaxed))
-        page.add(
-            "waybill_journal_commit_seconds", "How long writing and syncing a group took.", self.commitTimes)
-        page.add(
-            "waybill_line_delay_seconds", "How old the first line of a batch was when it became durable.",
-            lineDelays)
+        page.add(.journalEnd, end.rawValue)
+        page.add(.commits, self.groups.load(ordering: .relaxed))
+        page.add(.commitTime, self.commitTimes)
+        page.add(.lineDelay, lineDelays)
         let last = self.lastCommitMilliseconds.load(ordering: .relaxed)
-        if last > 0 {
-            page.add("waybill_last_commit_timestamp_seconds", .gauge, "When a group was last durable, since 1970.") {
-                $0.sample(Double(last) / 1000)
+        page.add(.lastCommit, last > 0 ? Double(last) / 1000 : nil)
+        page.add(.commitFailures, self.commitFailures.load(ordering: .relaxed))
+        page.add(.damages, self.host.damages.load(ordering: .relaxed))
+        page.add(.retiredSegments, self.retiredSegments.load(ordering: .relaxed))
+        page.add(.streams, by: Metric.StreamState.self) { state in
+            switch state {
+            case .awake: self.awakeStreams.load(ordering: .relaxed)
+            case .resting: self.restingStreams.load(ordering: .relaxed)
             }
-        }
-        page.add(
-            "waybill_journal_commit_failures_total", .counter, "Groups that the disk refused; acks are withheld.",
-            self.commitFailures.load(ordering: .relaxed))
-        page.add(
-            "waybill_journal_damages_total", .counter, "Ranges of the journal that could not be read.",
-            self.host.damages.load(ordering: .relaxed))
-        page.add(
-            "waybill_journal_retired_segments_total", .counter, "Journal segments deleted by retention.",
-            self.retiredSegments.load(ordering: .relaxed))
-        page.add("waybill_journal_streams", .gauge, "Streams that the journal knows.") { family in
-            family.sample(self.awakeStreams.load(ordering: .relaxed), [("state", "awake")])
-            family.sample(self.restingStreams.load(ordering: .relaxed), [("state", "resting")])
         }
     }
 }

@@ -13,15 +13,22 @@ final class UploadTelemetry: Sendable {
         var chain: String
         /// Everything before it is in the bucket.
         var stored: JournalPosition
-        var createdCount = 0
-        var presentCount = 0
-        var divergedCount = 0
-        var failureCount = 0
+        var outcomes: [Outcome: Int] = [:]
         var byteCount = 0
         /// Why the last attempt failed; `nil` while it works.
         var failure: String?
         /// What the bucket lacks, since when.
         var waiting = JournalAges()
+    }
+
+    /// What happened to a piece that was given to the bucket.
+    enum Outcome: String, CaseIterable {
+        case created
+        /// The bucket had the same bytes.
+        case present
+        /// It had others: another chain was begun.
+        case foreign
+        case failed
     }
 
     private let upload = Lock<Standing?>(nil)
@@ -59,17 +66,19 @@ final class UploadTelemetry: Sendable {
             upload?.waiting.passed(end)
             upload?.byteCount += byteCount
             upload?.failure = nil
-            switch creation {
-            case .created: upload?.createdCount += 1
-            case .present: upload?.presentCount += 1
-            }
+            let outcome: Outcome =
+                switch creation {
+                case .created: .created
+                case .present: .present
+                }
+            upload?.outcomes[outcome, default: 0] += 1
         }
     }
 
     func failed(_ failure: UploadFailure, attempt: Int, retryingIn pause: Duration) {
         let code = failure.code
         self.upload.withLock { upload in
-            upload?.failureCount += 1
+            upload?.outcomes[.failed, default: 0] += 1
             upload?.failure = code
         }
         guard RepeatedFailure.isTold(attempt) else { return }
@@ -88,7 +97,7 @@ final class UploadTelemetry: Sendable {
     func diverged(at position: JournalPosition, from former: String, to chain: String) {
         self.upload.withLock { upload in
             upload?.chain = chain
-            upload?.divergedCount += 1
+            upload?.outcomes[.foreign, default: 0] += 1
         }
         self.logger.warning(
             .chainDiverged,
@@ -100,28 +109,13 @@ final class UploadTelemetry: Sendable {
         _ journalEnd: JournalPosition, _ requests: MeteredStore.Counts, to page: inout MetricsPage
     ) {
         guard let upload = self.upload.withLock({ $0 }) else { return }
-        page.add("waybill_store_puts_total", .counter, "Pieces of the journal that the bucket was given.") { family in
-            family.sample(upload.createdCount, [("outcome", "created")])
-            family.sample(upload.presentCount, [("outcome", "present")])
-            family.sample(upload.divergedCount, [("outcome", "foreign")])
-            family.sample(upload.failureCount, [("outcome", "failed")])
-        }
+        page.add(.puts, by: Outcome.self) { upload.outcomes[$0] ?? 0 }
+        page.add(.putBytes, upload.byteCount)
+        page.add(.putTime, self.times)
+        page.add(.storedJournal, upload.stored.rawValue)
+        page.add(.unstoredJournal, max(0, journalEnd.rawValue - upload.stored.rawValue))
         page.add(
-            "waybill_store_put_bytes_total", .counter, "Bytes of the pieces that the bucket took.", upload.byteCount)
-        page.add(
-            "waybill_store_put_seconds", "Time from cutting a piece to the bucket's answer.", self.times)
-        page.add(
-            "waybill_journal_stored_bytes", .gauge, "The journal's position up to which the bucket has it.",
-            upload.stored.rawValue)
-        page.add(
-            "waybill_journal_unstored_bytes", .gauge, "Bytes of the journal that the bucket does not have yet.",
-            max(0, journalEnd.rawValue - upload.stored.rawValue))
-        page.add(
-            "waybill_journal_unstored_seconds", .gauge,
-            "How long the oldest byte of the journal that the bucket lacks has been durable here; 0 if it lacks none."
-        ) { family in
-            family.sample(Double(upload.waiting.oldest(at: self.clock.monotonicTime()).nanoseconds) / 1e9)
-        }
+            .unstoredTime, Double(upload.waiting.oldest(at: self.clock.monotonicTime()).nanoseconds) / 1e9)
         page.addRequests(requests)
     }
 
