@@ -152,31 +152,18 @@ let package = Package(
         module("App/WaybillUI", ["Waybill", "WaybillSystem"]),
         module("App/WaybillSystemLog", ["CWaybillSystem", "Waybill", "WaybillEvent", "WaybillSystem"]),
         module("Agent/WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
-        module("Receiver/WaybillJournal", ["WaybillCompression", "WaybillProtocol", "WaybillSystem"]),
         module(
-            "Archive/WaybillArchive",
-            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
-        // A bucket, and the journals in it.
-        module("Cloud/WaybillStore", ["WaybillArchive", "WaybillJSON", "WaybillSystem"]),
+            "Core/WaybillData",
+            ["CLibcrypto", "WaybillCompression", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
         module("Archive/WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
+        // A bucket, the journals in it, and what a fleet makes of them.
         module(
             "Cloud/WaybillFleet",
-            [
-                "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol",
-                "WaybillStore", "WaybillSystem",
-            ]),
+            ["WaybillCompression", "WaybillData", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
         module(
             "Archive/WaybillProjection",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJournal",
-                "WaybillJSON", "WaybillProtocol", "WaybillSystem",
-            ]),
-
-        module(
-            "Archive/WaybillInspect",
-            [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillProtocol",
                 "WaybillSystem",
             ]),
 
@@ -205,29 +192,29 @@ let package = Package(
         module(
             "Archive/WaybillReplay",
             [
-                "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJournal", "WaybillJSON", "WaybillProjection",
-                "WaybillProtocol", "WaybillSystem",
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillFleet", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
             ]),
         module(
             "Receiver/WaybillReceiver",
             [
-                "CLibcrypto", "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillHost",
-                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillStore",
-                "WaybillSystem", lifecycle, logging, nio, nioPosix,
+                "CLibcrypto", "WaybillCompression", "WaybillData", "WaybillExport", "WaybillFleet", "WaybillHost",
+                "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillSystem", lifecycle, logging, nio,
+                nioPosix,
             ]),
         module(
             "Receiver/WaybillMerger",
             [
-                "WaybillArchive", "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillJournal", "WaybillJSON",
-                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillStore",
-                "WaybillSystem", lifecycle, logging, nio, nioPosix,
+                "WaybillData", "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillJSON", "WaybillProjection",
+                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillSystem", lifecycle, logging, nio,
+                nioPosix,
             ]),
 
         // Counts over the archive's days; it writes nothing to the data directory and opens no socket.
         module(
             "Archive/WaybillReport",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
 
@@ -236,47 +223,40 @@ let package = Package(
         module(
             "Programs/WaybillLive", exclude: ["Page"],
             [
-                "CWaybillPage", "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJournal",
-                "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReport", "WaybillSystem", nio, nioHTTP,
-                nioPosix,
+                "CWaybillPage", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillReport", "WaybillSystem", nio, nioHTTP, nioPosix,
             ]),
 
         module(
             "Cloud/WaybillDelivery",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJSON",
-                "WaybillProjection", "WaybillStore", "WaybillSystem", logging, nio, nioPosix,
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillFleet", "WaybillHost",
+                "WaybillJSON", "WaybillProjection", "WaybillSystem", logging, nio, nioPosix,
             ]),
 
         // What asks over HTTPS: a bucket, and providers.
         module(
             "Cloud/WaybillHTTPClient",
-            ["WaybillDelivery", "WaybillStore", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
-
-        // What the programs share.
-        module(
-            "Programs/WaybillConsole",
-            ["WaybillEvent", "WaybillHost", "WaybillJSON", "WaybillSystem", arguments, logging]),
+            ["WaybillDelivery", "WaybillFleet", "WaybillSystem", httpClient, nio, nioHTTP, nioPosix, nioSSL]),
 
         // What tests share: the disk in memory and its faults; then what needs the server's modules. No product holds
         // them.
-        support("WaybillTestSupport", ["WaybillStore", "WaybillSystem"]),
+        support("WaybillTestSupport", ["WaybillFleet", "WaybillSystem"]),
         support(
             "WaybillServerTestSupport",
             [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDispatch", "WaybillEvent", "WaybillExport",
-                "WaybillJournal", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillSystem",
-                "WaybillTestSupport", lifecycle, logging,
+                "Waybill", "WaybillCompression", "WaybillData", "WaybillDispatch", "WaybillEvent", "WaybillExport",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillSystem", "WaybillTestSupport",
+                lifecycle, logging,
             ]),
 
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
         support(
             "WaybillSimulation",
             [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport",
-                "WaybillFleet", "WaybillHost", "WaybillInspect", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillStore", "WaybillSystem", "WaybillTail",
-                "WaybillTestSupport", logging, nio, nioEmbedded,
+                "Waybill", "WaybillAgent", "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport",
+                "WaybillFleet", "WaybillHost", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
+                "WaybillReplay", "WaybillSystem", "WaybillTail", "WaybillTestSupport", logging, nio, nioEmbedded,
             ]),
         supportProgram("waybill-simulate", ["WaybillSimulation", arguments]),
 
@@ -285,7 +265,7 @@ let package = Package(
         supportProgram(
             "waybill-benchmark",
             [
-                "CAllocations", "Waybill", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillJSON",
+                "CAllocations", "Waybill", "WaybillCompression", "WaybillData", "WaybillExport", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem", arguments,
             ]),
 
@@ -298,8 +278,7 @@ let package = Package(
             "Cloud/WaybillDoor", exclude: ["Script"],
             [
                 "CWaybillScript", "WaybillEvent", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillProtocol",
-                "WaybillSpool", "WaybillSystem", lifecycle, logging, nio, nioHTTP, nioPosix, nioTLS,
-                nioWebSocket,
+                "WaybillSpool", "WaybillSystem", lifecycle, logging, nio, nioHTTP, nioPosix, nioTLS, nioWebSocket,
             ]),
 
         // The commands of `waybill`, in one library for its three programs: the small one, the one with a bucket's client, and
@@ -307,16 +286,15 @@ let package = Package(
         module(
             "Programs/WaybillCommands",
             [
-                "Waybill", "WaybillAgent", "WaybillArchive", "WaybillConsole", "WaybillDelivery", "WaybillEvent",
-                "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillInspect", "WaybillJournal",
-                "WaybillJSON", "WaybillLive", "WaybillMerger", "WaybillProjection", "WaybillProtocol",
-                "WaybillReceiver", "WaybillReplay", "WaybillReport", "WaybillStore", "WaybillSystem", "WaybillTail",
-                "WaybillYAML", arguments, lifecycle, logging, signals,
+                "Waybill", "WaybillAgent", "WaybillData", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillLive", "WaybillMerger",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillReport",
+                "WaybillSystem", "WaybillTail", "WaybillYAML", arguments, lifecycle, logging, signals,
             ]),
         program("Programs/waybill-cli", ["WaybillCommands"]),
         program(
             "Programs/waybill-net",
-            ["WaybillCommands", "WaybillDelivery", "WaybillHTTPClient", "WaybillStore", "WaybillSystem"]),
+            ["WaybillCommands", "WaybillDelivery", "WaybillFleet", "WaybillHTTPClient", "WaybillSystem"]),
         program("Programs/waybill-ingest", ["WaybillCommands", "WaybillDoor", "WaybillHost"]),
 
         // Reads the sources: what they may import, call, be named and say.
@@ -347,60 +325,48 @@ let package = Package(
             "WaybillTailTests",
             ["WaybillProtocol", "WaybillSpool", "WaybillSystem", "WaybillTail", "WaybillTestSupport"]),
         tests(
-            "WaybillJournalTests",
-            ["WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
+            "WaybillDataTests",
+            ["WaybillCompression", "WaybillData", "WaybillProtocol", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillIngestTests",
             [
                 "WaybillDoor", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillSystem", "WaybillTestSupport",
             ]),
-        tests("WaybillHTTPClientTests", ["WaybillHTTPClient", "WaybillStore", "WaybillSystem", nio, nioPosix]),
-        tests("WaybillStoreTests", ["WaybillStore", "WaybillSystem", "WaybillTestSupport"]),
+        tests("WaybillHTTPClientTests", ["WaybillFleet", "WaybillHTTPClient", "WaybillSystem", nio, nioPosix]),
         tests(
             "WaybillFleetTests",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillFleet", "WaybillJournal", "WaybillProtocol",
-                "WaybillStore", "WaybillSystem", "WaybillTestSupport",
-            ]),
-        tests(
-            "WaybillArchiveTests",
-            [
-                "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillProtocol", "WaybillSystem",
+                "WaybillCompression", "WaybillData", "WaybillFleet", "WaybillProtocol", "WaybillSystem",
                 "WaybillTestSupport",
             ]),
         tests(
             "WaybillProjectionTests",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillJournal", "WaybillProjection",
-                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
+                "WaybillCompression", "WaybillData", "WaybillExport", "WaybillProjection", "WaybillProtocol",
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillReplayTests",
             [
-                "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillInspect", "WaybillJournal",
-                "WaybillProjection", "WaybillProtocol", "WaybillReplay", "WaybillServerTestSupport", "WaybillSystem",
-                "WaybillTestSupport",
+                "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillProjection", "WaybillProtocol",
+                "WaybillReplay", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillReportTests",
-            ["WaybillArchive", "WaybillCompression", "WaybillReport", "WaybillSystem", "WaybillTestSupport"]),
+            ["WaybillCompression", "WaybillData", "WaybillReport", "WaybillSystem", "WaybillTestSupport"]),
         tests(
             "WaybillLiveTests",
             [
-                "WaybillArchive", "WaybillEvent", "WaybillExport", "WaybillJournal", "WaybillJSON", "WaybillLive",
-                "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem",
-                "WaybillTestSupport",
+                "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillLive", "WaybillProjection",
+                "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem", "WaybillTestSupport",
             ]),
         tests(
             "WaybillDeliveryTests",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent", "WaybillExport",
-                "WaybillHost", "WaybillProjection", "WaybillStore", "WaybillSystem", "WaybillTesting",
+                "WaybillCompression", "WaybillData", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "WaybillFleet", "WaybillHost", "WaybillProjection", "WaybillSystem", "WaybillTesting",
                 "WaybillTestSupport", logging,
             ]),
-        tests(
-            "WaybillConsoleTests",
-            ["WaybillConsole", "WaybillHost", "WaybillJSON", "WaybillSystem", "WaybillTesting", arguments, logging]),
         tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", nio]),
         tests(
             "WaybillDispatchTests",
@@ -419,25 +385,17 @@ let package = Package(
         tests(
             "WaybillReceiverTests",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillExport", "WaybillFleet", "WaybillHost",
-                "WaybillJournal", "WaybillMerger", "WaybillProjection", "WaybillProtocol", "WaybillReceiver",
-                "WaybillReplay", "WaybillServerTestSupport", "WaybillSimulation", "WaybillStore", "WaybillSystem",
-                "WaybillTesting",
-                "WaybillTestSupport", logging, nio,
-            ]),
-        tests(
-            "WaybillInspectTests",
-            [
-                "WaybillArchive", "WaybillExport", "WaybillInspect", "WaybillJournal", "WaybillJSON",
-                "WaybillProjection", "WaybillProtocol", "WaybillServerTestSupport", "WaybillSystem",
-                "WaybillTestSupport",
+                "WaybillCompression", "WaybillData", "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillMerger",
+                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillReplay", "WaybillServerTestSupport",
+                "WaybillSimulation", "WaybillSystem", "WaybillTesting", "WaybillTestSupport", logging, nio,
             ]),
         tests(
             "WaybillCommandTests",
             [
-                "WaybillAgent", "WaybillCommands", "WaybillDelivery", "WaybillDoor", "WaybillEvent", "WaybillExport",
-                "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillJournal", "WaybillLive", "WaybillMerger",
-                "WaybillProjection", "WaybillReceiver", "WaybillStore", "WaybillSystem", "WaybillTail",
+                "WaybillAgent", "WaybillCommands", "WaybillData", "WaybillDelivery", "WaybillDoor", "WaybillEvent",
+                "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillLive",
+                "WaybillMerger", "WaybillProjection", "WaybillReceiver", "WaybillSystem", "WaybillTail",
+                "WaybillTesting", arguments, logging,
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(
@@ -449,10 +407,9 @@ let package = Package(
         tests(
             "WaybillFuzzTests", path: "Tools/Fuzzing/Sources/Targets",
             [
-                "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent", "WaybillExport",
-                "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJournal", "WaybillJSON", "WaybillProjection",
-                "WaybillProtocol", "WaybillSpool", "WaybillStore", "WaybillSystem", "WaybillTail", "WaybillTestSupport",
-                "WaybillYAML",
+                "Waybill", "WaybillCompression", "WaybillData", "WaybillDelivery", "WaybillEvent", "WaybillExport",
+                "WaybillFleet", "WaybillIngest", "WaybillJSON", "WaybillProjection", "WaybillProtocol",
+                "WaybillReplay", "WaybillSpool", "WaybillSystem", "WaybillTail", "WaybillTestSupport", "WaybillYAML",
             ]),
     ]
 )

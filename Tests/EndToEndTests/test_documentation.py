@@ -213,14 +213,14 @@ class ModuleGraphTests(unittest.TestCase):
 class VersionTests(unittest.TestCase):
     def test_the_version_is_that_of_the_newest_entry_in_the_changelog(self):
         entry = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-        source = (ROOT / "Sources/Programs/WaybillConsole/Version.swift").read_text(encoding="utf-8")
+        source = (ROOT / "Sources/Programs/WaybillCommands/Version.swift").read_text(encoding="utf-8")
         version = re.search(r'packageVersion = "(.*)"', source)
         self.assertEqual(entry[1], version[1])
         printed = subprocess.run([binary(), "--version"], capture_output=True, check=True, text=True, timeout=60)
         self.assertEqual(printed.stdout.strip(), version[1])
 
     def test_no_other_file_has_a_version_of_its_own(self):
-        source = (ROOT / "Sources/Programs/WaybillConsole/Version.swift").read_text(encoding="utf-8")
+        source = (ROOT / "Sources/Programs/WaybillCommands/Version.swift").read_text(encoding="utf-8")
         version = re.search(r'packageVersion = "(.*)"', source)[1]
         for page in markdown():
             for line in re.findall(r'waybill", from: "([^"]+)"', page.read_text(encoding="utf-8")):

@@ -55,7 +55,7 @@ private let drivers: Set<String> = [
 
 /// Modules that write to standard output.
 private let programs: Set<String> = [
-    "WaybillConsole", "WaybillCommands", "waybill-benchmark", "waybill-simulate",
+    "WaybillCommands", "waybill-benchmark", "waybill-simulate",
 ]
 
 let bannedCalls: [BannedCall] = [

@@ -1,7 +1,7 @@
 import Testing
 import WaybillAgent
-import WaybillSystem
 import WaybillHost
+import WaybillSystem
 import WaybillTail
 
 @testable import WaybillCommands

@@ -1,13 +1,13 @@
 import Testing
 import WaybillAgent
+import WaybillData
 import WaybillEvent
 import WaybillExport
-import WaybillJournal
+import WaybillHost
 import WaybillMerger
 import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
-import WaybillHost
 import WaybillTail
 
 @testable import WaybillCommands

@@ -1,10 +1,9 @@
 import Testing
+import WaybillData
 import WaybillFleet
-import WaybillJournal
-import WaybillLive
 import WaybillHost
+import WaybillLive
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 @testable import WaybillCommands

@@ -1,7 +1,7 @@
 import Testing
 import WaybillAgent
-import WaybillProjection
 import WaybillMerger
+import WaybillProjection
 import WaybillReceiver
 import WaybillSystem
 

@@ -1,7 +1,7 @@
 import Testing
+import WaybillHost
 import WaybillLive
 import WaybillSystem
-import WaybillHost
 
 @testable import WaybillCommands
 

@@ -1,8 +1,8 @@
 import Testing
 import WaybillEvent
 import WaybillExport
+import WaybillFleet
 import WaybillHost
-import WaybillStore
 import WaybillSystem
 
 @testable import WaybillDelivery

@@ -1,6 +1,6 @@
 import Testing
 import WaybillExport
-import WaybillStore
+import WaybillFleet
 import WaybillSystem
 import WaybillTestSupport
 

@@ -1,10 +1,10 @@
 import Logging
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillEvent
 import WaybillExport
+import WaybillFleet
 import WaybillProjection
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 import WaybillTesting

@@ -1,10 +1,8 @@
 import Testing
-import WaybillArchive
 import WaybillCompression
+import WaybillData
 import WaybillFleet
-import WaybillJournal
 import WaybillProtocol
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

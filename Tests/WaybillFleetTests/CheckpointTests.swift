@@ -1,7 +1,6 @@
 import Testing
+import WaybillData
 import WaybillFleet
-import WaybillJournal
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

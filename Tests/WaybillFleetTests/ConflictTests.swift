@@ -1,9 +1,8 @@
 import Testing
 import WaybillCompression
+import WaybillData
 import WaybillFleet
-import WaybillJournal
 import WaybillProtocol
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

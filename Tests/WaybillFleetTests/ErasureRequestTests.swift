@@ -1,7 +1,6 @@
 import Testing
 import WaybillFleet
 import WaybillProtocol
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

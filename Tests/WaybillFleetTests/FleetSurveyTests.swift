@@ -1,9 +1,7 @@
 import Testing
-import WaybillJournal
+import WaybillData
 import WaybillProtocol
-import WaybillStore
 import WaybillSystem
-
 @testable import WaybillFleet
 
 /// A bucket with many objects, each with the time at which it was written; it counts what it is asked.

@@ -1,6 +1,5 @@
 import Testing
 import WaybillFleet
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

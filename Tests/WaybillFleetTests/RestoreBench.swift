@@ -1,9 +1,7 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillFleet
-import WaybillJournal
 import WaybillProtocol
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

@@ -1,6 +1,6 @@
 import Testing
 import WaybillCompression
-import WaybillJournal
+import WaybillData
 import WaybillProtocol
 import WaybillSystem
 import WaybillTestSupport

@@ -1,8 +1,7 @@
 import Testing
+import WaybillData
 import WaybillFleet
-import WaybillJournal
 import WaybillProtocol
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

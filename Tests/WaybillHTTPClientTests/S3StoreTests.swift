@@ -1,6 +1,6 @@
 import Testing
+import WaybillFleet
 import WaybillHTTPClient
-import WaybillStore
 import WaybillSystem
 
 /// The client of a bucket against a server in this process that fails in every way it can think of.

@@ -1,7 +1,7 @@
 import Testing
+import WaybillData
 import WaybillEvent
 import WaybillExport
-import WaybillJournal
 import WaybillSystem
 
 @testable import WaybillLive

@@ -1,7 +1,7 @@
 import Testing
+import WaybillData
 import WaybillExport
 import WaybillJSON
-import WaybillJournal
 import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem

@@ -1,10 +1,9 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
 import WaybillJSON
-import WaybillJournal
-import WaybillProtocol
 import WaybillProjection
+import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport

@@ -1,7 +1,6 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillJSON
-import WaybillJournal
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport

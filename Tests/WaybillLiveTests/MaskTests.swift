@@ -1,8 +1,8 @@
 import Testing
+import WaybillData
 import WaybillEvent
 import WaybillExport
 import WaybillJSON
-import WaybillJournal
 import WaybillServerTestSupport
 
 @testable import WaybillLive

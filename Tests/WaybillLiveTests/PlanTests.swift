@@ -1,7 +1,7 @@
 import Testing
+import WaybillData
 import WaybillExport
 import WaybillJSON
-import WaybillJournal
 import WaybillServerTestSupport
 
 @testable import WaybillLive

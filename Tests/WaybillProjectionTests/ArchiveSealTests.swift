@@ -1,7 +1,6 @@
 import Testing
-import WaybillArchive
 import WaybillCompression
-import WaybillJournal
+import WaybillData
 import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport

@@ -1,6 +1,5 @@
 import Testing
-import WaybillArchive
-import WaybillJournal
+import WaybillData
 import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport

@@ -1,7 +1,6 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport

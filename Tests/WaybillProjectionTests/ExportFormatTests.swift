@@ -1,10 +1,10 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-@testable import WaybillProjection
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
+@testable import WaybillProjection
 
 /// Parts of every provider's shape through errors and crashes: header, separator, footer, entries of binary fields,
 /// drafts of schemas.

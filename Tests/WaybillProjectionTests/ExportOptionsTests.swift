@@ -1,11 +1,10 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
-@testable import WaybillProjection
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
+@testable import WaybillProjection
 
 /// Options that change between two starts and while an export runs.
 @Suite(.serialized) struct ExportOptionsTests {

@@ -1,12 +1,11 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
-@testable import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
+@testable import WaybillProjection
 
 /// Events for Mixpanel, whose parts close at 2000.
 private enum Events {

@@ -1,12 +1,11 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
-@testable import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
+@testable import WaybillProjection
 
 /// The parts besides sealed days: the quarantine, what was set aside, unsealed days and dead letters; and days that stay
 /// until they are delivered.

@@ -1,12 +1,11 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
-@testable import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
+@testable import WaybillProjection
 
 /// Which sealed days go, in which order, and that deaths leave no half of one.
 @Suite struct RetentionTests {

@@ -1,8 +1,8 @@
-import WaybillSystem
 import Testing
-import WaybillJournal
+import WaybillData
 import WaybillProjection
 import WaybillProtocol
+import WaybillSystem
 
 @testable import WaybillReceiver
 

@@ -1,6 +1,6 @@
 import Logging
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillSystem
 import WaybillTestSupport
 import WaybillTesting

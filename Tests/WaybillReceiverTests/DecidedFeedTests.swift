@@ -1,5 +1,5 @@
 import Testing
-import WaybillJournal
+import WaybillData
 import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport

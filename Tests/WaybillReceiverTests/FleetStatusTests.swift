@@ -1,8 +1,7 @@
 import Logging
 import Testing
+import WaybillData
 import WaybillFleet
-import WaybillJournal
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

@@ -1,8 +1,7 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
 import WaybillFleet
-import WaybillJournal
 import WaybillSystem
 import WaybillTestSupport
 

@@ -1,5 +1,5 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
 import WaybillFleet
 import WaybillMerger
@@ -8,7 +8,6 @@ import WaybillProtocol
 import WaybillReceiver
 import WaybillReplay
 import WaybillServerTestSupport
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

@@ -1,14 +1,13 @@
 import Logging
 import Testing
 import WaybillCompression
+import WaybillData
 import WaybillExport
 import WaybillFleet
-import WaybillJournal
 import WaybillMerger
 import WaybillProtocol
 import WaybillReceiver
 import WaybillServerTestSupport
-import WaybillStore
 import WaybillSystem
 import WaybillTestSupport
 

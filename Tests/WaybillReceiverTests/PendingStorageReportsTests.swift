@@ -1,5 +1,5 @@
 import Testing
-import WaybillJournal
+import WaybillData
 import WaybillProtocol
 
 @testable import WaybillReceiver

@@ -1,8 +1,7 @@
 import Logging
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport

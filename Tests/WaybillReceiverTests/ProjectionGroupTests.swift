@@ -1,16 +1,15 @@
 import Logging
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillSystem
 import WaybillTesting
 
-@testable import WaybillReceiver
 import WaybillServerTestSupport
 import WaybillTestSupport
+@testable import WaybillReceiver
 
 /// What a projection was given, and what it is to refuse.
 private final class Notes {

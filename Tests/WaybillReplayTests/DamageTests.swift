@@ -1,8 +1,7 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillEvent
 import WaybillExport
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillReplay

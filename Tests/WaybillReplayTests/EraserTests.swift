@@ -1,9 +1,7 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillEvent
 import WaybillExport
-import WaybillInspect
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillReplay

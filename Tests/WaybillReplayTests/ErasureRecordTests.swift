@@ -1,5 +1,5 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
 import WaybillProjection
 import WaybillReplay

@@ -1,7 +1,6 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillInspect
 import WaybillProjection
 import WaybillProtocol
 import WaybillReplay

@@ -1,15 +1,14 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillEvent
 import WaybillExport
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillSystem
 
-@testable import WaybillReplay
 import WaybillServerTestSupport
 import WaybillTestSupport
+@testable import WaybillReplay
 
 @Suite(.serialized) struct ReplayTests {
     private static func line(_ number: Int, day: Int, app: String = "a") -> String {

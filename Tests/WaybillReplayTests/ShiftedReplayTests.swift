@@ -1,14 +1,11 @@
 import Testing
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillInspect
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
-
 @testable import WaybillReplay
 
 /// Lines whose days were too many are in a replay where they are in the receiver's own exports.

@@ -1,6 +1,6 @@
 import Testing
-import WaybillArchive
 import WaybillCompression
+import WaybillData
 import WaybillReport
 import WaybillSystem
 import WaybillTestSupport

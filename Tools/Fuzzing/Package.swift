@@ -50,34 +50,28 @@ let package = Package(
         module("Core/WaybillSpool", ["WaybillSystem"]),
         module("App/Waybill", ["WaybillEvent", "WaybillJSON", "WaybillSpool", "WaybillSystem"]),
         module("Agent/WaybillTail", ["WaybillProtocol", "WaybillSpool", "WaybillSystem"]),
-        module("Receiver/WaybillJournal", ["WaybillCompression", "WaybillProtocol", "WaybillSystem"]),
         module(
-            "Archive/WaybillArchive",
-            ["CLibcrypto", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
-        module("Cloud/WaybillStore", ["WaybillArchive", "WaybillJSON", "WaybillSystem"]),
+            "Core/WaybillData",
+            ["CLibcrypto", "WaybillCompression", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
         .target(
-            name: "WaybillTestSupport", dependencies: ["WaybillStore", "WaybillSystem"],
+            name: "WaybillTestSupport", dependencies: ["WaybillFleet", "WaybillSystem"],
             path: "Product/Tests/Support/WaybillTestSupport",
             swiftSettings: settings),
         module(
             "Cloud/WaybillFleet",
-            [
-                "WaybillArchive", "WaybillCompression", "WaybillJournal", "WaybillJSON", "WaybillProtocol",
-                "WaybillStore", "WaybillSystem",
-            ]),
+            ["WaybillCompression", "WaybillData", "WaybillJSON", "WaybillProtocol", "WaybillSystem"]),
         module("Archive/WaybillExport", ["WaybillEvent", "WaybillJSON", "WaybillSystem"]),
         module(
             "Archive/WaybillProjection",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJournal",
-                "WaybillJSON", "WaybillProtocol", "WaybillSystem",
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillProtocol",
+                "WaybillSystem",
             ]),
         module(
-            "Archive/WaybillInspect",
+            "Archive/WaybillReplay",
             [
-                "WaybillArchive", "WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillFleet",
-                "WaybillJournal", "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillSpool",
-                "WaybillSystem",
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillFleet", "WaybillJSON",
+                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillSystem",
             ]),
         module(
             "Cloud/WaybillIngest",
@@ -93,9 +87,9 @@ let package = Package(
         .executableTarget(
             name: "fuzz",
             dependencies: [
-                "FuzzCosts", "Waybill", "WaybillArchive", "WaybillCompression", "WaybillDelivery", "WaybillEvent",
-                "WaybillExport", "WaybillFleet", "WaybillIngest", "WaybillInspect", "WaybillJournal", "WaybillJSON",
-                "WaybillProjection", "WaybillProtocol", "WaybillSpool", "WaybillStore", "WaybillSystem", "WaybillTail",
+                "FuzzCosts", "Waybill", "WaybillCompression", "WaybillData", "WaybillDelivery", "WaybillEvent",
+                "WaybillExport", "WaybillFleet", "WaybillIngest", "WaybillJSON", "WaybillProjection",
+                "WaybillProtocol", "WaybillReplay", "WaybillSpool", "WaybillSystem", "WaybillTail",
                 "WaybillTestSupport", "WaybillYAML",
             ] + planted.map { .target(name: $0.name) },
             path: "Sources", exclude: ["Targets/CorpusTests.swift"],

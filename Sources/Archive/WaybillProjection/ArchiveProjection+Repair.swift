@@ -1,6 +1,5 @@
-internal import WaybillArchive
 internal import WaybillCompression
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
 internal import WaybillSystem
 

@@ -1,5 +1,4 @@
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 package import WaybillSystem
 
 /// Deletes what the archive's policy does not keep: sealed days, overdue ones, days of the quarantine, and files that

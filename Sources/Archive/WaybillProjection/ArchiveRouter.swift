@@ -1,4 +1,4 @@
-package import WaybillArchive
+package import WaybillData
 internal import WaybillEvent
 package import WaybillExport
 internal import WaybillProtocol

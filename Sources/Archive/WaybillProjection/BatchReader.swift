@@ -1,5 +1,5 @@
 internal import WaybillCompression
-package import WaybillJournal
+package import WaybillData
 internal import WaybillProtocol
 package import WaybillSystem
 

@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
-internal import WaybillJournal
 internal import WaybillSystem
 
 /// Finds out whether the events of a day were accepted by everyone they are sent to; reads the exports' folders.

@@ -1,4 +1,4 @@
-package import WaybillArchive
+package import WaybillData
 package import WaybillSystem
 
 /// What tells running deliveries that an erasure waits for them: a file, whose content does not matter.

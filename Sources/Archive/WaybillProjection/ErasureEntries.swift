@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillSystem
 
 /// What the two copies of the record of erasures say together.

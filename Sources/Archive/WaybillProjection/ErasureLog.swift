@@ -1,6 +1,5 @@
-package import WaybillArchive
+package import WaybillData
 package import WaybillExport
-internal import WaybillJournal
 package import WaybillSystem
 
 /// The record of erasures in `state/erasures` and, once more, in `archive/_erasures`, which outlives every checkpoint.

@@ -2,7 +2,7 @@ package import WaybillEvent
 internal import WaybillExport
 package import WaybillSystem
 
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
 
 /// Exchanges partitions of a live export for those that a replay made, or for those that a replay replaced.

@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillSystem
 
 /// Returns an export's files to their state at the checkpoint.

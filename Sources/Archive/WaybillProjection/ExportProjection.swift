@@ -1,6 +1,5 @@
-package import WaybillArchive
+package import WaybillData
 package import WaybillExport
-package import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 

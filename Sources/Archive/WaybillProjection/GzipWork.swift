@@ -1,5 +1,5 @@
-internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillData
 package import WaybillSystem
 
 /// Compresses a file that gets nothing more, step by step, to a file next to it.

@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 package import WaybillSystem
 
 extension ArchiveProjection {

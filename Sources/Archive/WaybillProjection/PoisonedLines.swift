@@ -1,4 +1,4 @@
-package import WaybillArchive
+package import WaybillData
 package import WaybillExport
 package import WaybillProtocol
 package import WaybillSystem

@@ -1,5 +1,5 @@
+package import WaybillData
 internal import WaybillEvent
-package import WaybillJournal
 package import WaybillProtocol
 package import WaybillSystem
 

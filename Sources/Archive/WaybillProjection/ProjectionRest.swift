@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 
 /// Whether a projection changes files, as far as its state says.
 package enum ProjectionRest {

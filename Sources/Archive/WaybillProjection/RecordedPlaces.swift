@@ -1,5 +1,4 @@
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
 internal import WaybillSystem
 

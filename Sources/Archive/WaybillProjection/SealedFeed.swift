@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 package import WaybillSystem
 
 /// Finds each new revision of a sealed day once, and remembers in a cursor which it has handed out.

@@ -1,7 +1,6 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillProtocol
 package import WaybillSystem
 

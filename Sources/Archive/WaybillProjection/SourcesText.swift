@@ -1,4 +1,4 @@
-package import WaybillArchive
+package import WaybillData
 internal import WaybillProtocol
 
 /// The numbers of streams in a `.sources` file that is written again, and its lines.

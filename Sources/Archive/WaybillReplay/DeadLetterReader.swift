@@ -1,8 +1,7 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem

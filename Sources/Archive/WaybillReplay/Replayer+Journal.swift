@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem

@@ -1,7 +1,6 @@
-package import WaybillArchive
+package import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem

@@ -2,8 +2,7 @@ package import WaybillExport
 package import WaybillProjection
 package import WaybillSystem
 
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 
 /// Seals the days in the data directory of a stopped receiver, with the code of a running one.
 ///

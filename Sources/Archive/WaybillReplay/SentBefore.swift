@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillEvent
 package import WaybillExport
 internal import WaybillJSON

@@ -1,5 +1,5 @@
-internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillData
 internal import WaybillSystem
 
 /// Rows of sealed days, kept in a folder so that each day is read once.

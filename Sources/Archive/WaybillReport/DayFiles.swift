@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillSystem
 
 /// One file of lines in a day's folder.

@@ -1,5 +1,5 @@
-internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillProtocol

@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillSystem
 
 /// Reads days' folders with several workers, and adds them up in the order of the days.

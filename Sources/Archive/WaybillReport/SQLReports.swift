@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillSystem
 
 /// The reports as text for DuckDB: the same definitions, to change a question or to check an answer.

@@ -1,5 +1,5 @@
 internal import NIOPosix
-package import WaybillStore
+package import WaybillFleet
 
 /// The objects by which a fleet's mergers agree who sends what; the real one is ``StoredClaims``.
 package protocol ClaimBucket: Sendable {

@@ -1,6 +1,6 @@
 package import WaybillSystem
 
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillProjection
 

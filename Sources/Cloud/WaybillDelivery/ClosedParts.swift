@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillProjection

@@ -1,10 +1,10 @@
 internal import Logging
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
+internal import WaybillFleet
 internal import WaybillHost
 internal import WaybillProjection
-internal import WaybillStore
 internal import WaybillSystem
 
 /// What makes a delivery one of a fleet's: where claims are, and the name of this merger.

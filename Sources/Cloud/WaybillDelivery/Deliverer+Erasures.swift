@@ -1,5 +1,5 @@
 internal import Logging
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillProjection
 internal import WaybillSystem
 

@@ -3,7 +3,7 @@ internal import WaybillEvent
 internal import WaybillHost
 package import WaybillSystem
 
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillProjection
 

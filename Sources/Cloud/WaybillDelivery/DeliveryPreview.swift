@@ -1,7 +1,7 @@
-package import WaybillSystem
 internal import WaybillExport
+package import WaybillSystem
 
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillProjection
 
 /// Shows what would be sent, request by request; locks, sends and writes nothing.

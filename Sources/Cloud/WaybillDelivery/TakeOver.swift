@@ -1,9 +1,9 @@
-package import WaybillStore
-package import WaybillSystem
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
+package import WaybillFleet
 internal import WaybillProjection
+package import WaybillSystem
 
 /// Makes this merger the holder of the parts that another one holds and has not finished (`--take-over NAME`).
 ///

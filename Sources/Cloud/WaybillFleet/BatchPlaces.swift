@@ -1,4 +1,4 @@
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
 
 /// Where the newest batches of the merged journal are, to compare what comes again with what is there.

@@ -1,5 +1,4 @@
-internal import WaybillArchive
-package import WaybillJournal
+package import WaybillData
 package import WaybillSystem
 
 /// What a checkpoint copies: the files of a merger's data directory, held as they are at a barrier.

@@ -1,5 +1,4 @@
-internal import WaybillJournal
-package import WaybillStore
+internal import WaybillData
 package import WaybillSystem
 
 /// Deletes what no merger needs any more, in small batches: pieces and rounds before the older one of two whole checkpoints,

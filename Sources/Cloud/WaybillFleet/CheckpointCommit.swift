@@ -1,7 +1,5 @@
-internal import WaybillArchive
+package import WaybillData
 internal import WaybillJSON
-package import WaybillJournal
-package import WaybillStore
 package import WaybillSystem
 
 /// A backup of a merger's data directory at a place where days may be sealed: what begins a merger without its disk.

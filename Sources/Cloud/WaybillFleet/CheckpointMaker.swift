@@ -1,7 +1,5 @@
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
-package import WaybillStore
 package import WaybillSystem
 
 /// Puts what was captured into the bucket, as a checkpoint.

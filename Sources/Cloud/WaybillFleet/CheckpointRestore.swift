@@ -1,7 +1,5 @@
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
-package import WaybillStore
 package import WaybillSystem
 
 /// Puts a merger's data directory back from the newest whole checkpoint of the bucket.

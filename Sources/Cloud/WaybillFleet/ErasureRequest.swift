@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
-package import WaybillStore
 package import WaybillSystem
 
 /// What a fleet is asked to erase: one person, under the next number.

@@ -1,6 +1,5 @@
+package import WaybillData
 internal import WaybillJSON
-package import WaybillJournal
-package import WaybillStore
 package import WaybillSystem
 
 /// What a bucket shows of its fleet, in a number of requests that does not grow with its history.

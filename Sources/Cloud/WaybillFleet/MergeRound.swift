@@ -1,5 +1,4 @@
-internal import WaybillArchive
-package import WaybillJournal
+package import WaybillData
 internal import WaybillJSON
 internal import WaybillProtocol
 package import WaybillSystem

@@ -1,4 +1,4 @@
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
 internal import WaybillSystem
 

@@ -1,5 +1,4 @@
-package import WaybillJournal
-internal import WaybillStore
+package import WaybillData
 package import WaybillSystem
 
 /// An erasure that the log has named and that is not applied yet: at this position of the merged journal, with this time.

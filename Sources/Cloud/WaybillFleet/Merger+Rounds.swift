@@ -1,7 +1,5 @@
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
-internal import WaybillStore
 package import WaybillSystem
 
 /// Which pieces come next: by the log, or proposed to it.

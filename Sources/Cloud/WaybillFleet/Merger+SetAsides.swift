@@ -1,6 +1,5 @@
-package import WaybillJournal
+package import WaybillData
 internal import WaybillProtocol
-internal import WaybillStore
 internal import WaybillSystem
 
 /// Which lines the log has named not to be read, in a merger's state.

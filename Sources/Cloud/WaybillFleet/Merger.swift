@@ -1,7 +1,5 @@
-internal import WaybillArchive
-package import WaybillJournal
+package import WaybillData
 package import WaybillProtocol
-package import WaybillStore
 package import WaybillSystem
 
 /// Joins the journals of a fleet's receivers into one, exactly once.

@@ -1,5 +1,4 @@
 internal import WaybillProtocol
-internal import WaybillStore
 
 /// Objects whose names are numbers of 20 digits: the last one is found in a few requests, however many there are.
 ///

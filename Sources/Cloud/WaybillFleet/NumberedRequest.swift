@@ -1,5 +1,3 @@
-package import WaybillStore
-
 /// A request that an operator puts into a fleet's bucket: one object for each, in the order of their numbers from 1 on.
 ///
 ///     <prefix><number, 20 digits>.json

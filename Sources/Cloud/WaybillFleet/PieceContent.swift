@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 package import WaybillProtocol
 package import WaybillSystem
 

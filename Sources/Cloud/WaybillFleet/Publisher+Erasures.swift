@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
-internal import WaybillStore
 internal import WaybillSystem
 
 /// A sealed day of a data directory, as it goes into the bucket.

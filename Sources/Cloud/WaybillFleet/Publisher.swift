@@ -1,6 +1,5 @@
+internal import WaybillData
 internal import WaybillJSON
-internal import WaybillJournal
-package import WaybillStore
 package import WaybillSystem
 
 /// Puts the files of a sealed day into the bucket, under the paths that they have in the data directory.

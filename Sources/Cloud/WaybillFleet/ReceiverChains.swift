@@ -1,6 +1,5 @@
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
-internal import WaybillStore
 internal import WaybillSystem
 
 /// A receiver's chains in a bucket, and which of them is whose continuation.

@@ -1,8 +1,5 @@
-package import WaybillJournal
-package import WaybillStore
+package import WaybillData
 package import WaybillSystem
-
-internal import WaybillArchive
 
 /// Something of a lineage that is not in the restored journal, or is damaged there.
 package struct RestoreTrouble: Hashable, Sendable {

@@ -1,6 +1,4 @@
-internal import WaybillArchive
-internal import WaybillJournal
-internal import WaybillStore
+internal import WaybillData
 internal import WaybillSystem
 
 /// What a restore does when the journal is there.

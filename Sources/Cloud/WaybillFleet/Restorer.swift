@@ -1,7 +1,5 @@
-internal import WaybillArchive
-package import WaybillJournal
+package import WaybillData
 internal import WaybillProtocol
-package import WaybillStore
 package import WaybillSystem
 
 /// Builds a receiver's data directory again from the pieces of its journal in the bucket.

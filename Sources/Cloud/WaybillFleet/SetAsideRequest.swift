@@ -1,7 +1,6 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
 package import WaybillProtocol
-package import WaybillStore
 package import WaybillSystem
 
 /// What a fleet is asked not to read: one line, because reading it ends the program, under the next number.

@@ -1,5 +1,4 @@
-package import WaybillJournal
-package import WaybillStore
+package import WaybillData
 package import WaybillSystem
 
 /// Puts a receiver's journal into the bucket, piece by piece.

@@ -1,4 +1,4 @@
-internal import WaybillStore
+internal import WaybillFleet
 internal import WaybillSystem
 
 /// Credentials for the threads of a store: one gets new ones, others wait or use the old.

@@ -1,6 +1,6 @@
 internal import NIOCore
 internal import WaybillDelivery
-package import WaybillStore
+package import WaybillFleet
 package import WaybillSystem
 
 /// A bucket of an S3 store over HTTP.

@@ -4,7 +4,7 @@ internal import NIOHTTP1
 internal import NIOPosix
 internal import NIOSSL
 internal import WaybillDelivery
-internal import WaybillStore
+internal import WaybillFleet
 internal import WaybillSystem
 
 /// HTTP/1.1 for a store: one exchange each call, without retries and redirects; the caller's thread waits.

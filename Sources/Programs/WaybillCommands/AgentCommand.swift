@@ -3,7 +3,6 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 import WaybillAgent
-import WaybillConsole
 import WaybillEvent
 import WaybillExport
 import WaybillHost

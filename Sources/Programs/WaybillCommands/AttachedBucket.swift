@@ -1,9 +1,7 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillFleet
 import WaybillHost
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 /// The bucket of a receiver or merger, open, with its fleet.

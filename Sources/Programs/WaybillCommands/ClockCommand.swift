@@ -1,7 +1,5 @@
 import ArgumentParser
-import WaybillArchive
-import WaybillConsole
-import WaybillJournal
+import WaybillData
 import WaybillReceiver
 import WaybillSystem
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import WaybillConsole
 
 struct ConfigurationCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

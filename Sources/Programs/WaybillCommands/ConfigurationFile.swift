@@ -1,10 +1,9 @@
 import ArgumentParser
 import WaybillAgent
-import WaybillConsole
 import WaybillEvent
 import WaybillExport
-import WaybillIngest
 import WaybillHost
+import WaybillIngest
 import WaybillMerger
 import WaybillReceiver
 import WaybillSystem

@@ -1,12 +1,12 @@
 import WaybillAgent
+import WaybillData
 import WaybillEvent
 import WaybillExport
-import WaybillJournal
+import WaybillHost
 import WaybillProjection
 import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem
-import WaybillHost
 import WaybillTail
 import WaybillYAML
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Logging
 import UnixSignals
-import WaybillConsole
 import WaybillDelivery
 import WaybillHost
 import WaybillSystem

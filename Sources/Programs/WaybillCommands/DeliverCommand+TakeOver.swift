@@ -1,8 +1,7 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillDelivery
+import WaybillFleet
 import WaybillHost
-import WaybillStore
 import WaybillSystem
 
 /// `waybill deliver --config FILE --take-over NAME`: the parts of a merger that does not run any more.

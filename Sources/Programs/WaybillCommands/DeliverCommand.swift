@@ -1,7 +1,6 @@
 import ArgumentParser
 import Logging
 import UnixSignals
-import WaybillConsole
 import WaybillDelivery
 import WaybillEvent
 import WaybillExport

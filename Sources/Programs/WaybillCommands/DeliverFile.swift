@@ -1,11 +1,9 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillDelivery
 import WaybillFleet
 import WaybillHost
 import WaybillMerger
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 /// A configuration file with a section `deliver`, and with the bucket of a fleet whose mergers share the deliveries.

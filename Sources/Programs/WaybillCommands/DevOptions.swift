@@ -1,9 +1,8 @@
 import ArgumentParser
-import WaybillConsole
+import WaybillHost
 import WaybillLive
 import WaybillReceiver
 import WaybillSystem
-import WaybillHost
 
 /// The options of `waybill live --dev`.
 struct DevOptions: ParsableArguments {

@@ -1,11 +1,10 @@
 import Logging
 import ServiceLifecycle
 import UnixSignals
-import WaybillConsole
+import WaybillHost
 import WaybillLive
 import WaybillReceiver
 import WaybillSystem
-import WaybillHost
 
 /// `waybill live --dev`: a receiver, the page and, with a plan, what compares the two.
 ///

@@ -1,10 +1,8 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillExport
 import WaybillFleet
 import WaybillJSON
 import WaybillMerger
-import WaybillStore
 import WaybillSystem
 
 /// `waybill erase --store`: the request of a fleet's mergers.

@@ -1,11 +1,9 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillFleet
-import WaybillLive
 import WaybillHost
+import WaybillLive
 import WaybillMerger
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 #if canImport(Glibc)

@@ -1,6 +1,6 @@
 import WaybillFleet
-import WaybillJSON
 import WaybillHost
+import WaybillJSON
 import WaybillSystem
 
 /// What is in no piece because a receiver took it before it belonged to the fleet.

@@ -1,7 +1,6 @@
+import WaybillData
 import WaybillFleet
-import WaybillJournal
 import WaybillHost
-import WaybillStore
 import WaybillSystem
 
 /// The report as a terminal shows it.

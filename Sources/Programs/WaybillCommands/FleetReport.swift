@@ -1,9 +1,8 @@
+import WaybillData
 import WaybillFleet
-import WaybillJSON
-import WaybillJournal
-import WaybillLive
 import WaybillHost
-import WaybillStore
+import WaybillJSON
+import WaybillLive
 import WaybillSystem
 
 /// What `waybill fleet` found, and what is wrong with it.

@@ -2,9 +2,8 @@ import ArgumentParser
 import Logging
 import ServiceLifecycle
 import UnixSignals
-import WaybillConsole
-import WaybillIngest
 import WaybillHost
+import WaybillIngest
 import WaybillSystem
 
 /// `waybill ingest`: a door for programs that speak HTTP.

@@ -1,10 +1,9 @@
 import ArgumentParser
-import WaybillArchive
-import WaybillConsole
+import WaybillData
 import WaybillExport
-import WaybillInspect
 import WaybillJSON
 import WaybillReceiver
+import WaybillReplay
 import WaybillSystem
 
 struct InspectCommand: ParsableCommand {

@@ -3,11 +3,10 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 import WaybillAgent
-import WaybillArchive
-import WaybillConsole
+import WaybillData
 import WaybillExport
-import WaybillLive
 import WaybillHost
+import WaybillLive
 import WaybillProtocol
 import WaybillReceiver
 import WaybillSystem

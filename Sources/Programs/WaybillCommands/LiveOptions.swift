@@ -1,9 +1,8 @@
 import ArgumentParser
-import WaybillArchive
-import WaybillConsole
+import WaybillData
 import WaybillExport
-import WaybillLive
 import WaybillHost
+import WaybillLive
 import WaybillReceiver
 import WaybillSystem
 

@@ -1,5 +1,4 @@
 import ServiceLifecycle
-import WaybillConsole
 import WaybillLive
 import WaybillSystem
 

@@ -2,15 +2,13 @@ import ArgumentParser
 import Logging
 import ServiceLifecycle
 import UnixSignals
-import WaybillConsole
 import WaybillExport
 import WaybillFleet
-import WaybillJSON
 import WaybillHost
+import WaybillJSON
 import WaybillMerger
 import WaybillProtocol
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 /// `waybill merge`: archive and exports whose input is the bucket.

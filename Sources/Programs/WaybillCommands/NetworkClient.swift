@@ -1,8 +1,7 @@
 import ArgumentParser
-import WaybillConsole
 package import WaybillDelivery
+package import WaybillFleet
 import WaybillHost
-package import WaybillStore
 import WaybillSystem
 
 /// A store that is open, and how to close it.

@@ -1,6 +1,5 @@
-import WaybillArchive
+import WaybillData
 import WaybillExport
-import WaybillJournal
 import WaybillLive
 import WaybillSystem
 

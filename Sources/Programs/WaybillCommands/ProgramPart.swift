@@ -1,4 +1,3 @@
-import WaybillConsole
 import WaybillSystem
 
 /// A part of the commands that one of Waybill's programs has; a command that needs it replaces this process by that

@@ -3,13 +3,11 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 import WaybillAgent
-import WaybillArchive
-import WaybillConsole
+import WaybillData
 import WaybillExport
 import WaybillFleet
 import WaybillHost
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 struct ReceiverCommand: AsyncParsableCommand {

@@ -1,6 +1,5 @@
 import ArgumentParser
-import WaybillArchive
-import WaybillConsole
+import WaybillData
 import WaybillEvent
 import WaybillExport
 import WaybillJSON

@@ -1,5 +1,4 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillReport
 import WaybillSystem
 

@@ -1,12 +1,10 @@
 import ArgumentParser
-import WaybillConsole
+import WaybillData
 import WaybillFleet
-import WaybillJSON
-import WaybillJournal
 import WaybillHost
+import WaybillJSON
 import WaybillProtocol
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 /// `waybill restore`: a receiver's data directory from its journal in the bucket.

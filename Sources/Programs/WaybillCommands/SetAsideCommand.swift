@@ -1,13 +1,11 @@
 import ArgumentParser
-import WaybillArchive
-import WaybillConsole
+import WaybillData
 import WaybillExport
 import WaybillFleet
 import WaybillJSON
 import WaybillProjection
 import WaybillProtocol
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 struct SetAsideCommand: ParsableCommand {

@@ -1,6 +1,5 @@
 import ArgumentParser
 import WaybillAgent
-import WaybillConsole
 import WaybillExport
 import WaybillHost
 import WaybillProtocol

@@ -1,8 +1,7 @@
 import ArgumentParser
-import WaybillConsole
+import WaybillHost
 import WaybillJSON
 import WaybillLive
-import WaybillHost
 import WaybillSystem
 
 #if canImport(Glibc)

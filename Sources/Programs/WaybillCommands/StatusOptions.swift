@@ -1,8 +1,7 @@
 import ArgumentParser
 import WaybillAgent
-import WaybillConsole
-import WaybillLive
 import WaybillHost
+import WaybillLive
 import WaybillSystem
 
 extension ListeningPlace: ExpressibleByArgument {

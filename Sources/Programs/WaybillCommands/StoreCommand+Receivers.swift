@@ -1,6 +1,5 @@
 import WaybillFleet
 import WaybillReceiver
-import WaybillStore
 import WaybillSystem
 
 /// What `waybill store check --config` finds out about one receiver among the others.

@@ -1,7 +1,6 @@
 import ArgumentParser
-import WaybillConsole
+import WaybillFleet
 import WaybillJSON
-import WaybillStore
 import WaybillSystem
 
 /// What operators do with a fleet's bucket.

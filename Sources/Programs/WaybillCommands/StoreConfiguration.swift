@@ -1,7 +1,6 @@
 import ArgumentParser
-import WaybillConsole
+import WaybillFleet
 import WaybillHost
-import WaybillStore
 
 /// The section `store` of a configuration file: where a fleet's bucket is.
 ///

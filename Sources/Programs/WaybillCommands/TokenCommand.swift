@@ -1,6 +1,5 @@
 import ArgumentParser
 import WaybillAgent
-import WaybillConsole
 import WaybillHost
 import WaybillProtocol
 import WaybillReceiver

@@ -1,5 +1,4 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillLive
 import WaybillSystem
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillEvent
 import WaybillExport
 import WaybillProtocol

@@ -1,5 +1,4 @@
 import ArgumentParser
-import WaybillConsole
 import WaybillExport
 
 /// `waybill`: one program, one subcommand for each part.

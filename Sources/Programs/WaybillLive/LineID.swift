@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 
 /// A line's place in the journal, `182786.3`: the position of its batch, and its number there, from 1; 0 is the place
 /// before the batch.

@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 
 /// The newest events, up to a number of rows and of bytes.
 ///

@@ -1,5 +1,5 @@
+package import WaybillData
 package import WaybillExport
-package import WaybillJournal
 package import WaybillSystem
 
 /// The events of one batch of the journal, with the bytes that they are in.

@@ -1,7 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
-internal import WaybillArchive
+internal import WaybillData
 package import WaybillExport
 package import WaybillHost
 internal import WaybillProjection

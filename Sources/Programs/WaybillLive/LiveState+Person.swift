@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
-internal import WaybillJournal
 package import WaybillSystem
 
 /// One install, while its events are gone through.

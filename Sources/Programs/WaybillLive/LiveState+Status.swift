@@ -1,6 +1,6 @@
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillJSON
-internal import WaybillJournal
 package import WaybillSystem
 
 /// How many records a provider had at the end of each second, as the receiver counted them.

@@ -1,7 +1,6 @@
-package import WaybillArchive
+package import WaybillData
 package import WaybillExport
 internal import WaybillJSON
-package import WaybillJournal
 package import WaybillProjection
 package import WaybillSystem
 

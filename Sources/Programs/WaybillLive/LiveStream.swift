@@ -1,5 +1,5 @@
+internal import WaybillData
 internal import WaybillJSON
-internal import WaybillJournal
 
 /// One page's place in the events, and how much it may still be sent.
 ///

@@ -1,5 +1,4 @@
-internal import WaybillArchive
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillSystem
 
 /// What is to be done, from connections and from the receiver.

@@ -1,6 +1,6 @@
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillJSON
-internal import WaybillJournal
 
 /// What came of a plan, for programs and for people.
 ///

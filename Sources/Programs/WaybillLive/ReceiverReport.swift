@@ -1,5 +1,5 @@
+package import WaybillData
 internal import WaybillJSON
-package import WaybillJournal
 
 /// What a receiver, or a merger, says about itself at `/status`.
 package struct ReceiverReport {

@@ -1,8 +1,7 @@
 internal import NIOPosix
-package import WaybillArchive
+package import WaybillData
 package import WaybillExport
 internal import WaybillJSON
-package import WaybillJournal
 internal import WaybillProjection
 package import WaybillSystem
 

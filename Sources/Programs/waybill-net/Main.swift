@@ -1,7 +1,7 @@
 import WaybillCommands
 import WaybillDelivery
+import WaybillFleet
 import WaybillHTTPClient
-import WaybillStore
 import WaybillSystem
 
 /// The program `waybill-net`: `waybill` with an HTTP client, for a bucket and for providers.

@@ -1,5 +1,5 @@
 internal import Logging
-package import WaybillArchive
+package import WaybillData
 package import WaybillFleet
 internal import WaybillHost
 package import WaybillSystem

@@ -1,8 +1,7 @@
-package import WaybillArchive
+package import WaybillData
 internal import WaybillExport
 package import WaybillFleet
 internal import WaybillProjection
-package import WaybillStore
 package import WaybillSystem
 
 /// Replaces the ids in a fleet's requests by their digests, once no piece is left that may have the lines.

@@ -1,10 +1,8 @@
 internal import Logging
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillHost
 internal import WaybillProjection
-internal import WaybillStore
 internal import WaybillReceiver
 internal import WaybillSystem
 

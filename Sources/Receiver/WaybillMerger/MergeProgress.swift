@@ -1,7 +1,6 @@
+internal import WaybillData
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillReceiver
-internal import WaybillStore
 internal import WaybillSystem
 
 /// How a merger stands: its threads write it, and metrics, status and probes read it.

@@ -1,6 +1,6 @@
 internal import Logging
 internal import ServiceLifecycle
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillFleet
 internal import WaybillHost
 internal import WaybillProtocol

@@ -1,12 +1,11 @@
 internal import Logging
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillHost
 internal import WaybillProjection
-internal import WaybillReplay
 internal import WaybillReceiver
+internal import WaybillReplay
 internal import WaybillSystem
 
 extension MergeService {

@@ -1,8 +1,8 @@
 internal import NIOCore
 internal import NIOPosix
-internal import WaybillArchive
+internal import WaybillData
+internal import WaybillFleet
 internal import WaybillHost
-internal import WaybillStore
 internal import WaybillReceiver
 package import WaybillSystem
 

@@ -1,8 +1,7 @@
 internal import Logging
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillHost
 internal import WaybillProjection
 internal import WaybillReceiver

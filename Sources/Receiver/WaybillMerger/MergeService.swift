@@ -1,14 +1,12 @@
 package import Logging
 internal import ServiceLifecycle
-internal import WaybillArchive
+internal import WaybillData
 package import WaybillFleet
-internal import WaybillJournal
 internal import WaybillHost
 internal import WaybillProjection
 package import WaybillProtocol
-internal import WaybillReplay
-package import WaybillStore
 internal import WaybillReceiver
+internal import WaybillReplay
 package import WaybillSystem
 
 /// A merger as a service: archive and exports whose input is the bucket.

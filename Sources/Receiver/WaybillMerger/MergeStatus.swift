@@ -1,8 +1,8 @@
 internal import NIOCore
+internal import WaybillData
 internal import WaybillFleet
-internal import WaybillJSON
-internal import WaybillJournal
 internal import WaybillHost
+internal import WaybillJSON
 internal import WaybillProtocol
 internal import WaybillReceiver
 internal import WaybillSystem

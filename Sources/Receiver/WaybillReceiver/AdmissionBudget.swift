@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 internal import WaybillProjection
 package import WaybillProtocol
 internal import WaybillSystem

@@ -1,10 +1,9 @@
 internal import Logging
-internal import WaybillArchive
-package import WaybillSystem
-internal import WaybillFleet
-internal import WaybillJSON
+internal import WaybillData
+package import WaybillFleet
 internal import WaybillHost
-package import WaybillStore
+internal import WaybillJSON
+package import WaybillSystem
 
 /// What a receiver says in the bucket of its `agents:`, so that another one that differs is found.
 ///

@@ -1,4 +1,4 @@
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProjection
 
 /// How much work may wait in front of the archive, and whose turn it is to add some.

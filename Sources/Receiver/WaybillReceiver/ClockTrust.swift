@@ -1,4 +1,4 @@
-package import WaybillArchive
+package import WaybillData
 package import WaybillSystem
 
 /// Whether the receiver's clock can be believed.

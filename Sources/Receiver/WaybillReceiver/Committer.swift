@@ -1,4 +1,4 @@
-internal import WaybillJournal
+internal import WaybillData
 package import WaybillProtocol
 package import WaybillSystem
 

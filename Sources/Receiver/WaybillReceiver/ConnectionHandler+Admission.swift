@@ -1,5 +1,5 @@
 internal import NIOCore
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem

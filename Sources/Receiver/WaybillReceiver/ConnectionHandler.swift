@@ -1,9 +1,9 @@
 package import NIOCore
-internal import WaybillJournal
+internal import WaybillData
+internal import WaybillHost
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
-internal import WaybillHost
 
 /// One connection: bytes in, messages to the session, batches to the checker, requests to the committer, answers out.
 ///

@@ -1,5 +1,5 @@
 internal import NIOCore
-package import WaybillJournal
+package import WaybillData
 internal import WaybillProtocol
 internal import WaybillSystem
 

@@ -1,7 +1,6 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillSystem
 
 /// Passes the journal between a receiver's own archive and the mergers of a fleet, so that each line is in one of them.

@@ -1,7 +1,7 @@
 package import NIOCore
+package import WaybillData
 internal import WaybillExport
 package import WaybillJSON
-package import WaybillJournal
 internal import WaybillProjection
 package import WaybillSystem
 

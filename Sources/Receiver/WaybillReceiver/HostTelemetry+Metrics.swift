@@ -1,8 +1,8 @@
+package import WaybillData
 internal import WaybillExport
+package import WaybillFleet
 package import WaybillHost
-package import WaybillJournal
 internal import WaybillProjection
-package import WaybillStore
 internal import WaybillSystem
 
 /// The metrics of archive and exports; `Protocol/metrics.md` describes each.

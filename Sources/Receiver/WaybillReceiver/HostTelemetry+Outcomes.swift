@@ -1,6 +1,6 @@
 internal import Logging
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillHost
 internal import WaybillProjection
 internal import WaybillProtocol

@@ -1,6 +1,6 @@
 internal import Logging
+internal import WaybillData
 internal import WaybillHost
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
 

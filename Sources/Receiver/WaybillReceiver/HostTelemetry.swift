@@ -1,9 +1,8 @@
 package import Logging
+internal import WaybillData
 package import WaybillFleet
 package import WaybillHost
-internal import WaybillJournal
 internal import WaybillProjection
-package import WaybillStore
 package import WaybillSystem
 
 /// What a host of archive and exports tells, a receiver or a merger: each occurrence is logged and counted in one place.

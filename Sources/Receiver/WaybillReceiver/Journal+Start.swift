@@ -1,5 +1,4 @@
-package import WaybillArchive
-package import WaybillJournal
+package import WaybillData
 package import WaybillSystem
 
 extension Journal {

@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem

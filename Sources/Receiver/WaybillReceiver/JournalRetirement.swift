@@ -1,6 +1,6 @@
+package import WaybillData
 internal import WaybillExport
 package import WaybillFleet
-package import WaybillJournal
 internal import WaybillSystem
 
 /// Each projection's last checkpoint, so that the journal can delete what all of them have passed.

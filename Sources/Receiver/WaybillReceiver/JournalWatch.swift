@@ -1,4 +1,4 @@
-package import WaybillJournal
+package import WaybillData
 internal import WaybillSystem
 
 /// Requests that wait until the journal is durable past a position.

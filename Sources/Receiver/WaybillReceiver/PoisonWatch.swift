@@ -1,6 +1,5 @@
-package import WaybillArchive
+package import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem

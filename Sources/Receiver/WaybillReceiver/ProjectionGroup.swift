@@ -1,5 +1,5 @@
+package import WaybillData
 internal import WaybillExport
-package import WaybillJournal
 package import WaybillProjection
 package import WaybillSystem
 

@@ -1,9 +1,8 @@
 internal import Logging
 internal import NIOCore
-package import WaybillArchive
+package import WaybillData
 internal import WaybillExport
 package import WaybillHost
-internal import WaybillJournal
 internal import WaybillProjection
 package import WaybillSystem
 

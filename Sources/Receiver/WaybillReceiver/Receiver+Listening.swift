@@ -1,8 +1,8 @@
 internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
+internal import WaybillData
 internal import WaybillHost
-internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 

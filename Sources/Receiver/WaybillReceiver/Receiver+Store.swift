@@ -1,5 +1,5 @@
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillSystem
 
 /// The receiver's bucket.

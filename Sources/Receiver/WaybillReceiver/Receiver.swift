@@ -1,13 +1,12 @@
 package import Logging
 internal import ServiceLifecycle
-internal import WaybillArchive
-package import WaybillSystem
+package import WaybillData
 package import WaybillHost
+package import WaybillSystem
 
 internal import NIOCore
 internal import NIOPosix
 internal import WaybillExport
-package import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 

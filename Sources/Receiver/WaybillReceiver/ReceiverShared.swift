@@ -1,6 +1,6 @@
 internal import NIOCore
+internal import WaybillData
 package import WaybillHost
-internal import WaybillJournal
 internal import WaybillProjection
 package import WaybillProtocol
 package import WaybillSystem

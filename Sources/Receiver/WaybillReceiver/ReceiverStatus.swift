@@ -1,7 +1,7 @@
 internal import NIOCore
-internal import WaybillJSON
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillHost
+internal import WaybillJSON
 internal import WaybillProtocol
 internal import WaybillSystem
 

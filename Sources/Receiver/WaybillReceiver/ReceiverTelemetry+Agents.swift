@@ -1,5 +1,5 @@
 internal import Logging
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillHost
 internal import WaybillProtocol
 internal import WaybillSystem

@@ -1,5 +1,5 @@
 package import Logging
-package import WaybillJournal
+package import WaybillData
 internal import WaybillHost
 internal import WaybillProtocol
 package import WaybillSystem

@@ -1,5 +1,5 @@
+internal import WaybillData
 package import WaybillFleet
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillSystem
 

@@ -1,6 +1,5 @@
-internal import WaybillFleet
-internal import WaybillJournal
-package import WaybillStore
+internal import WaybillData
+package import WaybillFleet
 internal import WaybillSystem
 
 /// The bucket of a receiver, and what goes there.

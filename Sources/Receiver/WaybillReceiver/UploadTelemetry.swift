@@ -1,9 +1,8 @@
 internal import Logging
+internal import WaybillData
 internal import WaybillFleet
 internal import WaybillHost
 internal import WaybillJSON
-internal import WaybillJournal
-internal import WaybillStore
 internal import WaybillSystem
 
 /// What goes into the bucket.

@@ -1,7 +1,6 @@
 internal import Testing
-package import WaybillArchive
 internal import WaybillCompression
-package import WaybillJournal
+package import WaybillData
 package import WaybillProjection
 package import WaybillProtocol
 internal import WaybillSystem

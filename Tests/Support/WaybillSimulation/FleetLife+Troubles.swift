@@ -1,5 +1,4 @@
 internal import WaybillFleet
-internal import WaybillStore
 internal import WaybillSystem
 internal import WaybillTestSupport
 

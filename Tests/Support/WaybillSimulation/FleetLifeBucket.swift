@@ -1,8 +1,7 @@
 internal import WaybillCompression
+internal import WaybillData
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillProtocol
-internal import WaybillStore
 internal import WaybillSystem
 internal import WaybillTestSupport
 

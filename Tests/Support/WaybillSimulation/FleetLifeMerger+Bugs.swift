@@ -1,5 +1,5 @@
+internal import WaybillData
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTestSupport

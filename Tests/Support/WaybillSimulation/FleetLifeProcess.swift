@@ -1,9 +1,8 @@
 internal import Logging
 internal import NIOCore
 internal import NIOEmbedded
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillProtocol
 internal import WaybillReceiver
 internal import WaybillSystem

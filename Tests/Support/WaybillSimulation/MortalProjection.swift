@@ -1,5 +1,5 @@
+package import WaybillData
 package import WaybillExport
-package import WaybillJournal
 package import WaybillProjection
 internal import WaybillProtocol
 package import WaybillSystem

@@ -1,4 +1,4 @@
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProjection
 internal import WaybillReceiver
 internal import WaybillSystem

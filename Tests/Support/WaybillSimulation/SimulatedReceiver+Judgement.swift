@@ -1,6 +1,5 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillInspect
 internal import WaybillProjection
 internal import WaybillReplay
 internal import WaybillSystem

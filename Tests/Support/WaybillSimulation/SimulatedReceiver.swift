@@ -1,10 +1,9 @@
 internal import Logging
 internal import NIOCore
 internal import NIOEmbedded
-internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillReceiver

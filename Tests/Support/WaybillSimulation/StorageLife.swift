@@ -1,7 +1,6 @@
-internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem

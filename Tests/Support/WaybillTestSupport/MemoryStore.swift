@@ -1,4 +1,4 @@
-package import WaybillStore
+package import WaybillFleet
 package import WaybillSystem
 
 /// A bucket in memory that several processes share and whose calls fail.

@@ -1,8 +1,8 @@
 import Waybill
 import WaybillCompression
+import WaybillData
 import WaybillExport
 import WaybillJSON
-import WaybillJournal
 import WaybillProjection
 import WaybillProtocol
 import WaybillSystem

@@ -1,4 +1,4 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTestSupport

@@ -1,10 +1,9 @@
-internal import WaybillArchive
 internal import WaybillCompression
+internal import WaybillData
 internal import WaybillExport
-internal import WaybillInspect
-internal import WaybillJournal
 internal import WaybillProjection
 internal import WaybillProtocol
+internal import WaybillReplay
 internal import WaybillSystem
 internal import WaybillTestSupport
 

@@ -1,9 +1,9 @@
 internal import WaybillEvent
 internal import WaybillExport
-@testable internal import WaybillInspect
-@testable internal import WaybillProjection
 internal import WaybillSystem
 internal import WaybillTestSupport
+@testable internal import WaybillProjection
+@testable internal import WaybillReplay
 
 /// Any bytes as a part's line in a checkpoint, as a manifest, and as the ids in both: read, or refused, and written back
 /// as they were read.

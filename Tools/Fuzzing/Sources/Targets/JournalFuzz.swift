@@ -1,5 +1,5 @@
 internal import WaybillCompression
-internal import WaybillJournal
+internal import WaybillData
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTestSupport

@@ -1,9 +1,7 @@
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillDelivery
 internal import WaybillFleet
-internal import WaybillJournal
 internal import WaybillProjection
-internal import WaybillStore
 internal import WaybillTestSupport
 
 /// Any bytes as the manifest of an archived day, and as the objects of a fleet's bucket, under a good checksum: read or

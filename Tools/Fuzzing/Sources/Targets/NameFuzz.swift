@@ -1,13 +1,12 @@
-@testable internal import Waybill
-internal import WaybillArchive
+internal import WaybillData
 internal import WaybillJSON
-internal import WaybillJournal
-@testable internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSpool
 internal import WaybillSystem
-@testable internal import WaybillTail
 internal import WaybillTestSupport
+@testable internal import Waybill
+@testable internal import WaybillProjection
+@testable internal import WaybillTail
 
 /// Names and small texts that are read back: what is accepted is what is written, but for the blanks of JSON.
 enum NameFuzz {

@@ -1,6 +1,6 @@
-@testable internal import WaybillStore
 internal import WaybillSystem
 internal import WaybillTestSupport
+@testable internal import WaybillFleet
 
 /// Answers of stores: any bytes, and texts written from a tree, which must be read as that tree.
 ///
