@@ -1,22 +1,17 @@
-#!/usr/bin/env python3
-"""What each of the package's modules imports; and the client's modules, built one by one with swiftc.
+"""The client's modules, built one by one with swiftc.
 
-    Tools/swift_modules.py graph     prints the picture of the modules that stands in ARCHITECTURE.md
-
-The client's modules are for checks that need no build of the package and no Apple SDK. They are built in the order of
+They are for checks that need no build of the package and no Apple SDK. They are built in the order of
 MODULES, as Package.swift says, and each imports only those before it. The checks share them: they are built once, and
 again when one of their sources has changed.
 """
 
 import fcntl
 import hashlib
-import json
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "Sources"
@@ -125,95 +120,3 @@ def emit_stub(name, folder):
 def failed_module(error):
     """The name of the module that a failed run of the compiler was for."""
     return error.cmd[error.cmd.index("-module-name") + 1]
-
-
-# MARK: What imports what
-
-IMPORT = re.compile(
-    r"^ *(?:@\w+(?:\(\w+\))? +)*(?:\w+ +)?import +(?:(?:class|enum|func|let|protocol|struct|typealias|var) +)?(\w+)",
-    re.MULTILINE)
-
-
-class ModuleGraph:
-    """The Swift modules with their rooms (`Core`, `Tests/Support`), what each imports, and the packages' modules."""
-
-    def __init__(self, rooms, imports, packages):
-        self.rooms, self.imports, self.packages = rooms, imports, packages
-
-    def reached(self, name):
-        """The modules that one imports, itself or through others of ours, each with a shortest way to it."""
-        ways, waiting = {name: [name]}, [name]
-        for module in waiting:
-            new = sorted(self.imports.get(module, set()) - ways.keys())
-            ways.update((other, [*ways[module], other]) for other in new)
-            waiting += new
-        del ways[name]
-        return ways
-
-    def named(self, term):
-        """The modules that a term of the table stands for: packages, a room, or a name in backticks, `…` for its end."""
-        if term == "packages":
-            return self.packages
-        if not term.startswith("`"):
-            return {name for name, room in self.rooms.items() if room == term}
-        name = term.strip("`")
-        known = set(self.rooms).union(*self.imports.values())
-        return {other for other in known if other == name or name[-1] == "…" and other.startswith(name[:-1])}
-
-    def problems(self, forbidden):
-        """What is wrong with the modules or with `forbidden`, the terms for each module and each room."""
-        rows = sorted({*self.rooms, *self.rooms.values()})
-        found = [f"{name}: its row does not say what it may not import" for name in rows if not forbidden.get(name)]
-        terms = sorted({term for row in forbidden.values() for term in row})
-        found += [f"{term} names no room, no module and no import" for term in terms if not self.named(term)]
-        for name, room in self.rooms.items():
-            ways = self.reached(name)
-            for term in [*forbidden.get(room, []), *forbidden.get(name, [])]:
-                met = sorted(self.named(term) & ways.keys())
-                found += [f"{name} may not import {term}: {' → '.join(ways[other])}" for other in met]
-        return found
-
-    def picture(self):
-        """The modules of the products as a Mermaid flowchart, without imports that others imply."""
-        shown = {name for name, room in self.rooms.items() if room != "Tests/Support"}
-        lines = ["flowchart LR"]
-        for room in sorted({self.rooms[name] for name in shown}):
-            names = sorted(name for name in shown if self.rooms[name] == room)
-            lines += [f"    subgraph {room}", *(f"        {name}" for name in names), "    end"]
-        for name in sorted(shown):
-            direct = self.imports[name] & shown
-            implied = set().union(*(self.reached(other) for other in direct))
-            lines += [f"    {name} --> {other}" for other in sorted(direct - implied)]
-        return "\n".join(lines) + "\n"
-
-
-def module_graph():
-    """The graph of this package: what the manifest declares, as SwiftPM reads it, and what the sources import."""
-    # A folder of its own: a build may hold the lock of the package's.
-    with tempfile.TemporaryDirectory() as scratch:
-        dump = subprocess.run(
-            ["swift", "package", "--scratch-path", scratch, "dump-package"], cwd=ROOT, check=True, capture_output=True)
-    rooms, imports, packages = {}, {}, set()
-    for target in json.loads(dump.stdout)["targets"]:
-        if target["type"] == "test" or not list((ROOT / target["path"]).rglob("*.swift")):
-            continue
-        folder = ROOT / target["path"]
-        declared = [(kind, words[0]) for dependency in target["dependencies"] for kind, words in dependency.items()]
-        packages |= {module for kind, module in declared if kind == "product"}
-        rooms[target["name"]] = str(folder.parent.relative_to(ROOT)).removeprefix("Sources/")
-        imports[target["name"]] = {module for _, module in declared}.union(
-            *(IMPORT.findall(path.read_text()) for path in swift_files(folder)))
-    return ModuleGraph(rooms, imports, packages)
-
-
-def module_table(page):
-    """The rows of ARCHITECTURE's table of rooms and modules, by name: what each may not import, and what to read first."""
-    section = page[page.index("## Modules"):page.index("## Threads")]
-    rows = re.findall(r"^\| (?:`|\*\*)([\w/-]+)[`*][^|]*\|[^|]*\|([^|]*)\|([^|]*)\|$", section, re.MULTILINE)
-    return {name: [re.findall(r"[^,\s]+", cell) for cell in cells] for name, *cells in rows}
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["graph"]:
-        sys.exit("usage: Tools/swift_modules.py graph")
-    print(module_graph().picture(), end="")

@@ -6,15 +6,10 @@ import functools
 import pathlib
 import re
 import subprocess
-import sys
 import unittest
 
 from harness import binary
 from test_readme import PAGES, ROOT, blocks
-
-sys.path.insert(0, str(ROOT / "Tools"))
-
-from swift_modules import IMPORT, ModuleGraph, module_table  # noqa: E402
 
 RESOURCES = ROOT / "Sources/App/Waybill/Waybill.docc/Resources"
 FENCE = re.compile(r"^ *```.*?^ *```\n?", re.MULTILINE | re.DOTALL)
@@ -147,67 +142,6 @@ class TableTests(unittest.TestCase):
             "Tools/fuzz none",
         ]:
             self.assertIsNotNone(names.problem(name, "test_kills"), name)
-
-    def test_each_module_has_a_row_and_each_row_a_module(self):
-        table = module_table((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
-        rooms = {path.name: path for path in (ROOT / "Sources").iterdir() if path.name != "C"}
-        rooms["Tests/Support"] = ROOT / "Tests/Support"
-        folders = {path.name: path for room in rooms.values() for path in room.iterdir() if list(path.rglob("*.swift"))}
-        self.assertEqual(set(table), {*folders, *rooms})
-        for name, (_, entries) in table.items():
-            for entry in entries:
-                self.assertTrue((folders[name] / entry.strip("`")).exists(), f"{name}/{entry}")
-
-
-class ModuleGraphTests(unittest.TestCase):
-    """What `Tools/check-docs` finds in ARCHITECTURE.md, on planted modules; it looks at those of the package itself."""
-
-    ROOMS = {"Low": "Core", "Wire": "Core", "Store": "Cloud", "Tail": "Agent", "Bench": "Tests/Support"}
-    IMPORTS = {
-        "Low": {"CLow", "Glibc"}, "Wire": {"Low", "NIOCore"}, "Store": {"Low", "Wire"}, "Tail": {"Low"},
-        "Bench": {"CWire", "Store", "Testing"}}
-    FORBIDDEN = {
-        "Core": ["Agent", "Cloud"], "Low": ["Core", "packages"], "Wire": ["`Testing`"],
-        "Cloud": ["Agent"], "Store": ["`CWire`"], "Agent": ["Cloud"], "Tail": ["`NIO…`"],
-        "Tests/Support": ["Agent"], "Bench": ["`Tail`"]}
-
-    def problems(self, imports=(), forbidden=()):
-        graph = ModuleGraph(self.ROOMS, {**self.IMPORTS, **dict(imports)}, {"NIOCore"})
-        return graph.problems({**self.FORBIDDEN, **dict(forbidden)})
-
-    def test_modules_that_keep_to_the_table_are_in_order(self):
-        self.assertEqual(self.problems(), [])
-
-    def test_a_forbidden_import_is_found_by_its_room_its_name_its_beginning_and_as_a_package(self):
-        self.assertEqual(self.problems({"Tail": {"NIOCore"}}), ["Tail may not import `NIO…`: Tail → NIOCore"])
-        self.assertEqual(self.problems({"Store": {"CWire"}}), ["Store may not import `CWire`: Store → CWire"])
-        self.assertIn("Wire may not import Agent: Wire → Tail", self.problems({"Wire": {"Tail", "NIOCore"}}))
-        self.assertIn("Low may not import packages: Low → NIOCore", self.problems({"Low": {"NIOCore"}}))
-
-    def test_a_forbidden_import_is_found_through_other_modules(self):
-        self.assertEqual(self.problems({"Tail": {"Wire"}}), ["Tail may not import `NIO…`: Tail → Wire → NIOCore"])
-
-    def test_a_room_in_a_row_of_its_own_stands_for_the_other_modules(self):
-        self.assertEqual(self.problems(forbidden={"Wire": ["Core"]}), ["Wire may not import Core: Wire → Low"])
-
-    def test_a_row_that_says_nothing_and_a_name_that_names_nothing_are_found(self):
-        for name in ["Tail", "Cloud"]:
-            self.assertEqual(
-                self.problems(forbidden={name: []}), [f"{name}: its row does not say what it may not import"])
-        for term in ["`Fondation`", "`Fondation…`", "Sky", "package"]:
-            self.assertEqual(
-                self.problems(forbidden={"Agent": [term]}), [f"{term} names no room, no module and no import"])
-
-    def test_the_picture_leaves_out_what_is_implied_and_what_no_product_holds(self):
-        picture = ModuleGraph(self.ROOMS, self.IMPORTS, {"NIOCore"}).picture()
-        arrows = [line.strip() for line in picture.splitlines() if "-->" in line]
-        self.assertEqual(arrows, ["Store --> Wire", "Tail --> Low", "Wire --> Low"])
-        self.assertIn("    subgraph Core\n        Low\n        Wire\n    end\n", picture)
-        self.assertNotIn("Bench", picture)
-
-    def test_imports_are_read_however_they_are_written(self):
-        text = "import A\n@preconcurrency public import struct B.C\n#if os(Linux)\n    internal import D\n#endif\n"
-        self.assertEqual(IMPORT.findall(text + "@_spi(X) import E // F\n// import G\n/// import H\n"), list("ABDE"))
 
 
 class VersionTests(unittest.TestCase):

@@ -8,6 +8,7 @@ struct Manifest: Sendable {
         let folder: String
         /// Modules that it declares, in order.
         let dependencies: [String]
+        var isTest = false
 
         var module: String { self.name.replacing("-", with: "_") }
     }
@@ -34,23 +35,10 @@ struct Manifest: Sendable {
                 Target(
                     name: target.name,
                     folder: target.path ?? (target.type == "test" ? "Tests/" : "Sources/") + target.name,
-                    dependencies: target.dependencies.map { $0.name.replacing("-", with: "_") })
+                    dependencies: target.dependencies.map { $0.name.replacing("-", with: "_") },
+                    isTest: target.type == "test")
             },
             products: dump.products.map { Product(name: $0.name, targets: $0.targets) })
-    }
-
-    /// The modules that `targets` link, themselves among them.
-    func closure(of targets: [String]) -> [Target] {
-        var waiting = targets
-        var found: [Target] = []
-        while let name = waiting.popLast() {
-            guard let target = self.targets.first(where: { $0.module == name }), !found.contains(target) else {
-                continue
-            }
-            found.append(target)
-            waiting += target.dependencies
-        }
-        return found.sorted { $0.name < $1.name }
     }
 }
 

@@ -3,6 +3,7 @@ struct ImportGraph {
     let manifest: Manifest
     /// What each target's files import, and where first.
     private let imports: [String: [String: (path: String, line: Int)]]
+    private let swiftTargets: Set<String>
 
     /// Modules that come with the toolchain or a platform, and need no declaration.
     private static let platform: Set<String> = [
@@ -16,13 +17,16 @@ struct ImportGraph {
     init(_ manifest: Manifest, files: [SourceFile]) {
         self.manifest = manifest
         var imports: [String: [String: (path: String, line: Int)]] = [:]
+        var swiftTargets: Set<String> = []
         for file in files where file.path.hasSuffix(".swift") && !file.path.contains(".docc/") {
             guard let target = manifest.targets.first(where: { file.path.hasPrefix($0.folder + "/") }) else { continue }
+            swiftTargets.insert(target.name)
             for (module, line) in file.swift.imports() where imports[target.name]?[module] == nil {
                 imports[target.name, default: [:]][module] = (file.path, line)
             }
         }
         self.imports = imports
+        self.swiftTargets = swiftTargets
     }
 
     /// Imports without a declared dependency, by target and module.
@@ -56,25 +60,14 @@ struct ImportGraph {
         }
     }
 
-    /// Packages and Foundation in what `products` link.
-    ///
-    /// SwiftUI and UIKit are built on Foundation: a target that imports one of them has it anyway.
-    func heavyweights(in products: [String]) -> [String: [Finding]] {
-        let targets = self.manifest.products.filter { products.contains($0.name) }.flatMap(\.targets)
-        let linked = self.manifest.closure(of: targets)
-        return self.findings { target in
-            guard linked.contains(target) else { return [] }
-            let imported = self.imports[target.name, default: [:]]
-            let isInterface = imported["SwiftUI"] != nil || imported["UIKit"] != nil
-            let packages = target.dependencies.filter { name in
-                !self.manifest.targets.contains { $0.module == name }
-            }
-            let foreign = imported.keys.filter { $0.hasPrefix("Foundation") && !isInterface || $0.hasPrefix("NIO") }
-            return Set(packages + foreign).map {
-                ($0, Finding(line: 0, text: "the client links neither Foundation nor a package"))
-            }
-        }
+    /// What a target declares or imports.
+    func direct(_ name: String) -> Set<String> {
+        let declared = self.manifest.targets.first { $0.name == name }?.dependencies ?? []
+        return Set(declared).union(self.imports[name, default: [:]].keys)
     }
+
+    /// Whether it has files of Swift.
+    func isSwift(_ target: Manifest.Target) -> Bool { self.swiftTargets.contains(target.name) }
 
     private func findings(_ find: (Manifest.Target) -> [(String, Finding)]) -> [String: [Finding]] {
         var all: [String: [Finding]] = [:]

@@ -34,7 +34,6 @@ import Testing
         #expect(graph.undeclared() == [:])
         #expect(graph.unused() == [:])
         #expect(graph.upward() == [:])
-        #expect(graph.heavyweights(in: ["Low"]) == [:])
     }
 
     @Test func `an import without a declaration is found`() {
@@ -56,15 +55,6 @@ import Testing
         #expect(Self.graph(manifest).upward().keys.sorted() == ["High->Low"])
     }
 
-    @Test func `Foundation and packages are found in what a product links`() {
-        #expect(Self.graph().heavyweights(in: ["High"]).keys.sorted() == ["High->NIOCore"])
-        for module in ["Foundation", "FoundationEssentials", "NIOCore"] {
-            let graph = Self.graph(low: Self.low + "internal import \(module)\n")
-            #expect(graph.heavyweights(in: ["Low"]).keys.sorted() == ["Low->\(module)"])
-        }
-        #expect(Self.graph(low: Self.low + "import SwiftUI\nimport Foundation\n").heavyweights(in: ["Low"]) == [:])
-    }
-
     @Test func `the manifest is read as SwiftPM prints it`() throws {
         let json = """
             {"products": [{"name": "app", "targets": ["my-app"], "settings": [], "type": {"executable": null}}],
@@ -80,7 +70,7 @@ import Testing
             manifest.targets == [
                 .init(name: "CA", folder: "Sources/CA", dependencies: []),
                 .init(name: "my-app", folder: "Code", dependencies: ["CA", "B_C", "NIOCore"]),
-                .init(name: "T", folder: "Tests/T", dependencies: []),
+                .init(name: "T", folder: "Tests/T", dependencies: [], isTest: true),
             ])
         #expect(manifest.products == [.init(name: "app", targets: ["my-app"])])
     }

@@ -3,8 +3,8 @@ import Testing
 
 /// The rules, applied to this repository.
 @Suite(.serialized) struct RepositoryTests {
-    private static let clients = ["Waybill", "WaybillCommerce", "WaybillUI", "WaybillTesting", "WaybillSystemLog"]
     private static let list = Repository.root.appending(path: "Tests/TidyTests/Allowed.txt")
+    private static let architecture = Repository.root.appending(path: "ARCHITECTURE.md")
 
     private let repository: Repository
 
@@ -29,7 +29,6 @@ import Testing
         #expect(self.repository.files.count { Scope.tests($0.path) } > 100)
         #expect(self.repository.files.count { $0.path.hasSuffix(".md") } > 20)
         #expect(self.repository.manifest.targets.count > 40)
-        #expect(Self.clients.allSatisfy { self.repository.manifest.products.map(\.name).contains($0) })
     }
 
     @Test(arguments: FileRule.all)
@@ -44,7 +43,7 @@ import Testing
     }
 
     @Test func `each entry of the list names a rule`() throws {
-        let rules = Set(FileRule.all.map(\.name) + ["symlink", "undeclared", "unused", "upward", "heavyweight"])
+        let rules = Set(FileRule.all.map(\.name) + ["symlink", "undeclared", "unused", "upward"])
         let allowances = try Allowances(String(contentsOf: Self.list, encoding: .utf8))
         #expect(Set(allowances.counts.keys.map(\.rule)).subtracting(rules) == [])
     }
@@ -75,13 +74,23 @@ import Testing
         try self.expect("upward", graph.upward())
     }
 
-    @Test func `the client links neither Foundation nor a package`() throws {
+    /// With `TIDY_UPDATE`, the page gets the picture.
+    @Test func `modules keep to the table of the architecture, and its picture is theirs`() throws {
         let graph = ImportGraph(self.repository.manifest, files: self.repository.files)
-        try self.expect("heavyweight", graph.heavyweights(in: Self.clients))
-    }
-
-    @Test func `of the client's products one links Foundation, and says so by its name`() throws {
-        let graph = ImportGraph(self.repository.manifest, files: self.repository.files)
-        #expect(graph.heavyweights(in: ["WaybillFoundation"]).keys.sorted() == ["WaybillFoundation->Foundation"])
+        var page = try String(contentsOf: Self.architecture, encoding: .utf8)
+        let table = ModuleTable(page: page)
+        #expect(graph.problems(with: table) == [])
+        for target in self.repository.manifest.targets {
+            let entries = table.entries[target.name, default: []].map { "\(target.folder)/\($0)" }
+            #expect(entries.filter { !self.repository.paths.contains($0) } == [])
+        }
+        let start = try #require(page.range(of: "```mermaid\n"))
+        let end = try #require(page.range(of: "```\n", range: start.upperBound..<page.endIndex))
+        if ProcessInfo.processInfo.environment["TIDY_UPDATE"] != nil {
+            page.replaceSubrange(start.upperBound..<end.lowerBound, with: graph.picture)
+            try Data(page.utf8).write(to: Self.architecture)
+        } else {
+            #expect(page[start.upperBound..<end.lowerBound] == graph.picture)
+        }
     }
 }
