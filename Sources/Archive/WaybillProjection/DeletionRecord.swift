@@ -29,14 +29,13 @@ package struct DeletionRecord<Files: FileSystem> {
 
     /// A line of the record.
     static func line(_ day: Deletion, at time: WallTime) -> String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             json.member("day", day.path)
             json.member("lines", day.lineCount)
             json.member("bytes", day.byteCount)
             json.member("why", day.reason.rawValue)
             json.member("at", time.text)
         }
-        return String(decoding: json, as: UTF8.self)
     }
 
     /// Deletes the folders and files that a checkpoint lists for deletion, and records it; repeating it changes nothing.

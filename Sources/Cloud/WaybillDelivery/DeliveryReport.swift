@@ -154,7 +154,7 @@ package struct DeliveryReport: Hashable, Sendable {
 
     /// One line of JSON.
     package func json(_ provider: DeliverableProvider) -> String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             json.member("provider", provider.rawValue)
             json.member("outcome", self.outcome.name)
             json.member("parts", self.partCount)
@@ -178,6 +178,5 @@ package struct DeliveryReport: Hashable, Sendable {
             if !self.doubtfulDays.isEmpty { json.member("doubtful_days", self.doubtfulDays.count) }
             json.member("dead", self.dead)
         }
-        return String(decoding: json, as: UTF8.self)
     }
 }

@@ -326,4 +326,9 @@ extension JSONWriter {
         json.endObject()
         return Array(json.output.bytes)
     }
+
+    /// One object as text.
+    package static func text(_ write: (inout JSONWriter) -> Void) -> String {
+        String(decoding: Self.object(write), as: UTF8.self)
+    }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import WaybillData
+import WaybillJSON
 import WaybillReceiver
 import WaybillSystem
 
@@ -55,8 +56,12 @@ struct ClockCommand: ParsableCommand {
         let isTrusted = ClockTrust.isBelievable(now, max(journal ?? .unknown, Self.programDate))
         if self.accept, !isTrusted { try ClockAcceptance(in: data).write(now) }
         let state = isTrusted ? "trusted" : self.accept ? "accepted" : "doubted"
-        let last = journal.map { "\"\($0.text)\"" } ?? "null"
-        return "{\"clock\":\"\(now.text)\",\"journal\":\(last),\"program\":\"\(packageDate)\",\"state\":\"\(state)\"}"
+        return JSONWriter.text { json in
+            json.member("clock", now.text)
+            json.member("journal", journal?.text)
+            json.member("program", packageDate)
+            json.member("state", state)
+        }
     }
 
     /// The start of ``packageDate`` in UTC.

@@ -2,6 +2,7 @@ import ArgumentParser
 import WaybillDelivery
 import WaybillFleet
 import WaybillHost
+import WaybillJSON
 import WaybillSystem
 
 /// `waybill deliver --config FILE --take-over NAME`: the parts of a merger that does not run any more.
@@ -25,8 +26,12 @@ extension DeliverCommand {
             }
         }
         print(
-            "{\"taken\":\(counts.taken),\"elsewhere\":\(counts.elsewhere),\"damaged\":\(counts.damaged),"
-                + "\"others\":\(counts.others)}")
+            JSONWriter.text { json in
+                json.member("taken", counts.taken)
+                json.member("elsewhere", counts.elsewhere)
+                json.member("damaged", counts.damaged)
+                json.member("others", counts.others)
+            })
     }
 
     private static func ending(_ failure: TakeOver<POSIXFileSystem, POSIXClock>.Failure) -> ExitCode {

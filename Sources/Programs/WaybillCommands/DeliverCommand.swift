@@ -5,6 +5,7 @@ import WaybillDelivery
 import WaybillEvent
 import WaybillExport
 import WaybillHost
+import WaybillJSON
 import WaybillSystem
 
 /// `waybill deliver`: sends closed parts of exports to providers over HTTPS.
@@ -227,7 +228,11 @@ struct DeliverCommand: AsyncParsableCommand {
         _ deliverer: Deliverer<POSIXFileSystem, POSIXClock, ProviderConnection>
     ) async throws(DeliveryError) -> ExitCode {
         let (requestCount, complaintCount) = try await deliverer.validate { print($0, terminator: "") }
-        print("{\"judged\":\(requestCount),\"complaints\":\(complaintCount)}")
+        print(
+            JSONWriter.text { json in
+                json.member("judged", requestCount)
+                json.member("complaints", complaintCount)
+            })
         return complaintCount == 0 ? .success : .badInput
     }
 

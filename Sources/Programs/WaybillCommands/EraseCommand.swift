@@ -81,7 +81,7 @@ struct EraseCommand: ParsableCommand {
 extension Eraser.Report {
     /// One line of JSON.
     fileprivate func json(isDryRun: Bool) -> String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             if isDryRun { json.member("dry_run", true) }
             json.member("lines", self.lineCount)
             json.member("bytes", self.byteCount)
@@ -95,7 +95,6 @@ extension Eraser.Report {
             json.member("shared_ids", self.sharedIDCount)
             json.member("unexplained_bytes", self.unexplainedByteCount)
         }
-        return String(decoding: json, as: UTF8.self)
     }
 
     /// What the operator must know.

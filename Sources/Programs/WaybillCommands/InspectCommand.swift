@@ -99,7 +99,7 @@ private struct ItemPrinter {
     }
 
     private static func json(_ item: InspectItem) -> String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             json.member("kind", item.kind)
             for field in item.fields {
                 json.key(text: field.name)
@@ -109,7 +109,6 @@ private struct ItemPrinter {
                 }
             }
         }
-        return String(decoding: json, as: UTF8.self)
     }
 
     private static func text(_ item: InspectItem) -> String {
@@ -209,6 +208,6 @@ private struct ReportPrinter {
     }
 
     private func show(_ body: (inout JSONWriter) -> Void) {
-        Console.write(String(decoding: JSONWriter.object(body), as: UTF8.self) + "\n", to: 1)
+        Console.write(JSONWriter.text(body) + "\n", to: 1)
     }
 }

@@ -54,7 +54,7 @@ struct LogLine: Sendable {
     }
 
     private func json(_ time: WallTime) -> String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             json.member("ts", time.text)
             json.member("level", self.level.rawValue)
             if let notice { json.member("id", notice.id) }
@@ -65,7 +65,6 @@ struct LogLine: Sendable {
                 Self.write(value, to: &json)
             }
         }
-        return String(decoding: json, as: UTF8.self)
     }
 
     private static func write(_ value: Logger.MetadataValue, to json: inout JSONWriter) {

@@ -233,20 +233,28 @@ extension Replay.Failure {
 extension Replay.Counts {
     /// One line of JSON.
     fileprivate func json(of provider: Destination, isDryRun: Bool) -> String {
-        var json =
-            "{\"provider\":\"\(provider.rawValue)\",\"lines\":\(self.lines),\"bytes\":\(self.bytes),"
-            + "\"exported\":\(self.events.exported),\"refused\":\(self.events.refused),"
-            + "\"held\":\(self.events.held),\"skipped\":\(self.events.skipped),\"dup\":\(self.duplicates),"
-            + "\"partitions\":\(self.partitions)"
-        if isDryRun { json += ",\"records\":\(self.records),\"output_bytes\":\(self.outputBytes)" }
-        return json + "}"
+        JSONWriter.text { json in
+            json.member("provider", provider.rawValue)
+            json.member("lines", self.lines)
+            json.member("bytes", self.bytes)
+            json.member("exported", self.events.exported)
+            json.member("refused", self.events.refused)
+            json.member("held", self.events.held)
+            json.member("skipped", self.events.skipped)
+            json.member("dup", self.duplicates)
+            json.member("partitions", self.partitions)
+            if isDryRun {
+                json.member("records", self.records)
+                json.member("output_bytes", self.outputBytes)
+            }
+        }
     }
 }
 
 extension PartitionDifference {
     /// One line of JSON.
     fileprivate var json: String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             json.member("partition", self.path)
             json.member("added", self.added)
             json.member("removed", self.removed)
@@ -264,6 +272,5 @@ extension PartitionDifference {
             json.member("mappings", array: self.presentMappings.sorted()) { $0.integer(Int64($1)) }
             json.member("mapping", self.mapping)
         }
-        return String(decoding: json, as: UTF8.self)
     }
 }

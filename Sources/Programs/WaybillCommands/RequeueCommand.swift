@@ -113,7 +113,7 @@ struct RequeueCommand: ParsableCommand {
 extension Requeue.Report {
     /// One line of JSON.
     fileprivate var json: String {
-        let json = JSONWriter.object { json in
+        JSONWriter.text { json in
             json.member("lines", self.lineCount)
             json.member("bytes", self.byteCount)
             json.member("known", self.knownCount)
@@ -124,6 +124,5 @@ extension Requeue.Report {
             json.member("damaged_files", self.damagedPaths.count)
             json.member("files", array: self.paths) { $0.string($1) }
         }
-        return String(decoding: json, as: UTF8.self)
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import WaybillData
 import WaybillExport
+import WaybillJSON
 import WaybillProjection
 import WaybillReceiver
 import WaybillReplay
@@ -44,8 +45,13 @@ struct SealCommand: ParsableCommand {
         do throws(Replay.Failure) {
             try sealer.run(now: POSIXClock().wallTime()) { projection, day in
                 print(
-                    "{\"projection\":\"\(projection)\",\"day\":\"\(day.path)\",\"revision\":\(day.revision),"
-                        + "\"lines\":\(day.lineCount),\"bytes\":\(day.byteCount)}")
+                    JSONWriter.text { json in
+                        json.member("projection", projection)
+                        json.member("day", day.path)
+                        json.member("revision", day.revision)
+                        json.member("lines", day.lineCount)
+                        json.member("bytes", day.byteCount)
+                    })
             } noticed: {
                 Console.printError($0)
             }

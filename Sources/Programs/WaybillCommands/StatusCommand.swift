@@ -70,12 +70,11 @@ struct StatusCommand: ParsableCommand {
             let text = String(decoding: bytes, as: UTF8.self)
             return String(text.prefix { $0 != "\n" })
         }
-        let bytes = JSONWriter.object { json in
+        return JSONWriter.text { json in
             json.member("place", answer.place.description)
             json.member("health", Health.down.rawValue)
             json.member("error", answer.failure)
         }
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     private func show(_ answers: [StatusAnswer]) {

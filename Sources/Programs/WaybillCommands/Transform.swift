@@ -35,15 +35,26 @@ struct TransformCounts {
     }
 
     var json: String {
-        var json =
-            "{\"lines\":\(self.lines),\"exported\":\(self.exported),\"refused\":\(self.refused),"
-            + "\"held\":\(self.held),\"skipped\":\(self.skipped),\"bad\":\(self.badLines)"
-        let fixes = FixCode.allCases.filter { self.fixes[$0] > 0 }.map { "\"\($0.rawValue)\":\(self.fixes[$0])" }
-        json += ",\"fixed\":{\(fixes.joined(separator: ","))}"
-        if self.erased > 0 { json += ",\"erased\":\(self.erased)" }
-        if self.unexplainedByteCount > 0 { json += ",\"unexplained_bytes\":\(self.unexplainedByteCount)" }
-        if let firstBad { json += ",\"first_bad_line\":\(firstBad.line),\"first_bad\":\"\(firstBad.reason.rawValue)\"" }
-        return json + "}"
+        JSONWriter.text { json in
+            json.member("lines", self.lines)
+            json.member("exported", self.exported)
+            json.member("refused", self.refused)
+            json.member("held", self.held)
+            json.member("skipped", self.skipped)
+            json.member("bad", self.badLines)
+            json.member("fixed") { json in
+                for code in FixCode.allCases where self.fixes[code] > 0 {
+                    json.key(text: code.rawValue)
+                    json.integer(Int64(self.fixes[code]))
+                }
+            }
+            if self.erased > 0 { json.member("erased", self.erased) }
+            if self.unexplainedByteCount > 0 { json.member("unexplained_bytes", self.unexplainedByteCount) }
+            if let firstBad {
+                json.member("first_bad_line", firstBad.line)
+                json.member("first_bad", firstBad.reason.rawValue)
+            }
+        }
     }
 }
 

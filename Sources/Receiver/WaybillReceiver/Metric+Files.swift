@@ -1,7 +1,7 @@
 internal import WaybillExport
+internal import WaybillFleet
 package import WaybillHost
 internal import WaybillProjection
-internal import WaybillFleet
 
 /// What a receiver and a merger count of archive and exports, and of the bucket's requests.
 extension Metric {
