@@ -12,7 +12,9 @@ import WaybillSimulation
     }
 
     /// An export had set a line aside that the archive's quarantine has; the verification could not explain its dead letter.
-    @Test(arguments: [110_018_259] as [UInt64])
+    ///
+    /// And a log behind a link had the inode of a deleted one, whose entry in the registry was taken for its own.
+    @Test(arguments: [110_018_259, 108_535] as [UInt64])
     func `lives that broke a promise do so no more`(seed: UInt64) {
         #expect(SiteLife.run(seed: seed).violation == nil)
     }

@@ -109,6 +109,15 @@ enum FileLines {
     static func isKnown(_ bytes: [UInt8], _ readByteCount: Int) -> Bool {
         bytes.prefix(readByteCount).contains(0x0A)
     }
+
+    /// Whether some bytes begin with the head that an entry of the registry is for.
+    static func begin(_ bytes: [UInt8], as entry: String) -> Bool {
+        func value(_ field: String) -> String? {
+            entry.split(separator: " ").first { $0.hasPrefix(field) }.map { String($0.dropFirst(field.count)) }
+        }
+        guard let byteCount = value("head=").flatMap({ Int($0) }), byteCount <= bytes.count else { return false }
+        return value("fingerprint=") == Hexadecimal.text(FNV1a.hash(bytes[..<byteCount]), digitCount: 16)
+    }
 }
 
 extension FileHost {
@@ -173,12 +182,14 @@ extension FileHost {
 
     /// Whether a file is in the registry, as an agent reads it that is started now: what a full disk has taken a part of
     /// is in none.
+    ///
+    /// Without births, the entry of a file that had the inode before is told from its own by the head alone.
     func hasRegistered(_ node: MemoryDisk.Node) -> Bool {
         let path = SimulatedAgent.state + "/registry.state"
         guard let image = self.disk.memory.bytes(of: path).flatMap({ StateImage(bytes: $0) }) else { return false }
         let (inode, birth) = (String(node.number, radix: 16), String(UInt64(bitPattern: node.birth), radix: 16))
         return image.entries.values.contains {
-            $0.contains(" inode=\(inode) ") && $0.contains(" birth=\(birth) ")
+            $0.contains(" inode=\(inode) ") && $0.contains(" birth=\(birth) ") && FileLines.begin(node.bytes, as: $0)
         }
     }
 
