@@ -95,6 +95,28 @@ struct TailHoleTests {
         #expect(bench.skipped.values.flatMap { $0 } == ["4+6000 hole"])
     }
 
+    /// The length of the last scan is not what was read, and the file has it again later.
+    @Test(arguments: [3_000, 6_006], [false, true])
+    func `NULs that are read while their file is shorter are measured again`(byteCount: Int, isSeen: Bool) throws {
+        let bench = try TailBench(files, limits: small)
+        files.append("/log/a.log", "one\n")
+        bench.run()
+        let text = "one\n" + Self.nuls(6_000) + "two\n"
+        files.append("/log/a.log", Self.nuls(6_000) + "two\n")
+        bench.scan()
+        files.rewrite("/log/a.log", String(text.prefix(byteCount)))
+        bench.ship()
+        if isSeen { bench.scan() }
+        bench.advance(500)
+        files.rewrite("/log/a.log", text)
+        bench.scan()
+        wait(bench, 6_000)
+        #expect(bench.texts == [text])
+        #expect(bench.skipped.values.flatMap { $0 } == ["4+6000 hole"])
+        #expect(bench.losses.isEmpty)
+        #expect(bench.withTail { $0.notices.loss.byteCount } == 0)
+    }
+
     @Test(arguments: [
         "one\n" + String(repeating: "\0", count: 511) + "two\n", "a\0\0b\n" + "two\n",
         "one" + String(repeating: "\0", count: 2_000) + "\ntwo\n", "\0{\0}\0\n\0{\0}\0\n",

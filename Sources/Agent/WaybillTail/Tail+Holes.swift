@@ -55,10 +55,12 @@ extension Tail {
             self.table[stream].hole = hole
             return .nothing
         case .line(let line): return try self.measured(stream, descriptor, hole, line, now)
-        case .open where file.phase != .complete:
+        case .open(let end) where file.phase != .complete:
             hole.endsOpen()
             self.table[stream].hole = hole
-            self.table[stream].examined = self.table[stream].byteCount
+            // It may have been longer at the last scan, and be so again.
+            self.table[stream].examined = end
+            if end < self.table[stream].byteCount { self.awaitScan(stream) }
             return .nothing
         case .open, .data:
             hole.becomesData()
@@ -70,8 +72,8 @@ extension Tail {
     private enum Run {
         /// There may be more NULs than one look reads.
         case unknown
-        /// No whole line follows yet.
-        case open
+        /// No whole line follows yet in what was read up to this offset.
+        case open(end: Int)
         case line(Fingerprint)
         case data
     }
@@ -82,13 +84,15 @@ extension Tail {
     ) throws(FileSystemError) -> Run {
         var rest = max(self.limits.overlongByteCountPerRead, buffer.count)
         while rest > 0 {
+            // What is appended after this is not skipped unseen.
+            let byteCount = try self.files.status(descriptor).byteCount
             guard let data = try self.files.seekData(descriptor, from: hole.scanned) else {
-                hole.scanned = max(hole.scanned, try self.files.status(descriptor).byteCount)
-                return .open
+                hole.scanned = max(hole.scanned, byteCount)
+                return .open(end: hole.scanned)
             }
             hole.scanned = max(hole.scanned, data)
             let count = try self.files.readFully(descriptor, at: hole.scanned, into: buffer)
-            guard count > 0 else { return .open }
+            guard count > 0 else { return .open(end: hole.scanned) }
             let end = LineScanner.firstNonNUL(in: UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             hole.scanned += end
             if end < count { return try self.line(behind: hole, descriptor, buffer) }
@@ -105,7 +109,7 @@ extension Tail {
         let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<self.limits.lineByteCountMax])
         let count = try self.files.readFully(descriptor, at: hole.scanned, into: wanted)
         guard let end = LineScanner.firstLineFeed(in: UnsafeRawBufferPointer(rebasing: buffer[..<count])) else {
-            return count < self.limits.lineByteCountMax ? .open : .data
+            return count < self.limits.lineByteCountMax ? .open(end: hole.scanned + count) : .data
         }
         let line = UnsafeRawBufferPointer(rebasing: buffer[...end])
         // A NUL or two before more of them is UTF-16.

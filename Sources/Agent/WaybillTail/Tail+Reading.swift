@@ -209,9 +209,7 @@ extension Tail {
     /// Handles a stream whose bytes were all returned.
     private mutating func drained(_ stream: StreamKey) -> TailRead {
         if self.table[stream].reach != .gone, self.table[stream].cursor < self.table[stream].byteCount {
-            // The file is shorter than at the last scan: the next scan determines why.
-            self.table[stream].isFaulty = true
-            self.queues.faulty.append(stream)
+            self.awaitScan(stream)
             return .nothing
         }
         guard self.table[stream].phase == .complete else {
@@ -220,6 +218,12 @@ extension Tail {
         }
         self.table[stream].phase = .sealOffered
         return .sealed(length: self.table[stream].cursor)
+    }
+
+    /// Reads no more of a file that is shorter than at the last scan: the next scan determines why.
+    mutating func awaitScan(_ stream: StreamKey) {
+        self.table[stream].isFaulty = true
+        self.queues.faulty.append(stream)
     }
 
     /// Whether the bytes just read belong to this stream: the head is the same, and they follow the end of the last
