@@ -187,8 +187,6 @@ extension Tail {
         let first = UnsafeMutableRawBufferPointer(rebasing: self.headBuffer[..<1])
         if try self.files.readFully(descriptor, at: hole.offset, into: first) == 1, first[0] != 0 {
             self.table[key].hole = nil
-            // What it ended with may have been NULs, too.
-            try self.prove(key, descriptor)
         }
     }
 

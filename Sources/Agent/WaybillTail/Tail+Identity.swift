@@ -251,7 +251,7 @@ extension Tail {
                 return
             }
             try self.reexamineHole(key, descriptor)
-            // What was seen last may be what was written over.
+            // What was seen last, which may have been NULs, may be what was written over.
             try self.prove(key, descriptor)
         } catch {
             self.readFailed(key, error)
