@@ -83,9 +83,9 @@ extension Tail {
         _ hole: inout PendingHole, _ descriptor: FileID, _ buffer: UnsafeMutableRawBufferPointer
     ) throws(FileSystemError) -> Run {
         var rest = max(self.limits.overlongByteCountPerRead, buffer.count)
+        // What is appended after this is not skipped unseen.
+        let byteCount = try self.files.status(descriptor).byteCount
         while rest > 0 {
-            // What is appended after this is not skipped unseen.
-            let byteCount = try self.files.status(descriptor).byteCount
             guard let data = try self.files.seekData(descriptor, from: hole.scanned) else {
                 hole.scanned = max(hole.scanned, byteCount)
                 return .open(end: hole.scanned)
