@@ -121,7 +121,7 @@ class ArchiveTests(PoisonTest):
         succeed("set-aside", "--data", self.site.data, "--stream", told["stream"], "--offset", told["offset"])
         receiver = self.start("waybill-archive", exports="csv", POISON_KILL="1")
         until(lambda: len(self.archived()) == 19, 30, "everything else is archived")
-        self.assertEqual(receiver.stop(), 0)
+        self.assertEqual(receiver.stop(), 0, receiver.log())
         [path] = self.site.data.glob("quarantine/date=*/poison.ndjson")
         self.assertEqual(path.read_text(), lines[7])
 

@@ -218,6 +218,7 @@ class RefusalTests(ProxiedTest):
         peer = self.peer("web")
         peer.send(header("192.0.2.1"))
         self.assertRegex(peer.line(), "^ERR syntax ")
+        until(lambda: "peer" in self.connected(), 10)
         self.assertEqual(self.connected()["peer"][1], None)
 
 

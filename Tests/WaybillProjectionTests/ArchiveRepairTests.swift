@@ -1,6 +1,7 @@
 import Testing
 import WaybillData
 import WaybillProjection
+import WaybillProtocol
 import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTestSupport
@@ -133,6 +134,21 @@ import WaybillTestSupport
             if other != path { #expect(text == files[other]) }
         }
         #expect(try Self.start(bench) == ProjectionRecovery(position: bench.end))
+    }
+
+    @Test func `without a checkpoint, lines of a lost segment stay although the journal shows no gap`() throws {
+        let (bench, files) = try ArchiveProjectionTests.finishedBench(seed: 6)
+        for name in try bench.disk.list(bench.data.state) { try bench.disk.unlink(Path.join(bench.data.state, name)) }
+        let segments = try bench.disk.list(bench.data.journal).compactMap(JournalPath.position(ofSegment:)).sorted()
+        let lost = try #require(segments.dropFirst().last)
+        try bench.disk.unlink(JournalPath.segment(lost, in: bench.data.journal))
+        var journal = try bench.data.openJournal()
+        let seed = StartSeed(id: 1, incarnation: Incarnation(2, 3))
+        try journal.begin(seed, isLossy: true, at: WallTime(milliseconds: ProjectionBench.noon))
+        let recovery = try Self.start(bench)
+        #expect(recovery.report.hasPrefix("the archive's checkpoint was lost; it was rebuilt at "))
+        #expect(recovery.position <= lost)
+        try ArchiveProjectionTests.expect(bench, holds: files)
     }
 
     @Test func `a line that a power cut has torn is set aside when the journal and the checkpoint are gone`() throws {

@@ -33,7 +33,7 @@ import WaybillSimulation
                 1_127_169, 1_206_296, 1_218_238, 1_325_854, 1_806_424, 2_138_886, 2_285_838,
                 2_286_525, 2_298_827, 2_457_236, 2_782_310, 3_159_843, 3_400_975, 3_529_364, 3_606_595,
                 3_612_889, 3_767_252, 4_058_410, 4_236_578, 4_236_681, 4_254_641,
-                210_126, 4_265_870, 4_353_319, 4_399_308, 4_418_268, 4_430_937,
+                184_066, 210_126, 4_522_436, 4_265_870, 4_353_319, 4_399_308, 4_418_268, 4_430_937,
             ]
         ),
     ]
@@ -47,7 +47,7 @@ import WaybillSimulation
     /// Lives that show the bugs which only one life in thousands meets, as `Tools/simulate --bug` found them.
     private static let rareSeeds: [PlantedBug: UInt64] = [
         .ignoreAnswerEnds: 1840, .compareEndsAlone: 4005, .compareLastStartAlone: 10_279,
-        .takeSkipsForBytes: 3424,
+        .takeSkipsForBytes: 3424, .adoptWithoutProof: 3465,
     ]
 
     /// Those that lives of their own catch (``StorageLifeTests``, ``RetentionLifeTests``, ``FleetLifeTests``).

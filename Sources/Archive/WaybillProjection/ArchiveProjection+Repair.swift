@@ -157,7 +157,10 @@ extension ArchiveProjection {
             at: Path.join(self.root, stem + ".ndjson"), in: run.range, mayHaveNULs: stem.hasPrefix("quarantine"))
     }
 
-    /// The first batch of the journal that is not completely in the files, and where to cut the files before it.
+    /// The first batch of the journal that is not completely in the files, or the end of the last batch, and where to cut
+    /// the files before it.
+    ///
+    /// What follows the last batch may not be durable: a journal that lost it would end before the checkpoint.
     private func firstUnarchived(
         _ holders: Holders, from first: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (position: JournalPosition, cuts: [String: PairEnd]) {
@@ -168,7 +171,9 @@ extension ArchiveProjection {
         var sealedBefore: [String: JournalPosition] = [:]
         var position: JournalPosition?
         var cuts: [String: PairEnd] = [:]
+        var batchEnd = first
         while let batch = try reader.next(upTo: end) {
+            batchEnd = reader.position
             let runs = Self.runs(of: batch, in: holders)
             if position == nil {
                 _ = router.route(batch) { recorded.hasLines(of: batch, in: $0) }
@@ -185,7 +190,7 @@ extension ArchiveProjection {
                 cuts[run.stem] = (run.range.lowerBound, run.sources)
             }
         }
-        return (position ?? max(first, end), cuts)
+        return (position ?? batchEnd, cuts)
     }
 
     /// The runs of a batch, which are those that begin in it.

@@ -14,27 +14,49 @@ package struct JournalCoverage<Files: FileSystem> {
 
     /// Reads and verifies the journal from `position` to its end, without inflating it.
     package func isWhole(from position: JournalPosition) throws(FileSystemError) -> Bool {
-        guard let first = try self.first(), first <= position else { return false }
-        if position == JournalPosition(0), try self.continuesOlderStreams(first) { return false }
+        let segments = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        guard let first = segments.first, first <= position else { return false }
+        if position == JournalPosition(0), try self.hasLostRecords(segments) { return false }
         var reader = JournalReader(directory: self.directory, position: position, files: self.files)
         let end = try self.end()
         while try reader.next(upTo: end) != nil {}
         return reader.takeDamages().isEmpty
     }
 
-    /// Whether the head of the first segment has streams with bytes: a journal that was lost had them.
-    private func continuesOlderStreams(_ first: JournalPosition) throws(FileSystemError) -> Bool {
+    /// Whether a journal was lost before the first segment began, or an end of it since: a lost end leaves no gap.
+    private func hasLostRecords(_ segments: [JournalPosition]) throws(FileSystemError) -> Bool {
+        let first = try self.head(of: segments[0])
+        if first.continuesOlderStreams { return true }
+        for segment in segments.dropFirst().reversed() {
+            // A head that a crash has torn says nothing.
+            guard let incarnation = try self.head(of: segment).incarnation else { continue }
+            return incarnation != first.incarnation
+        }
+        return false
+    }
+
+    private struct Head {
+        /// The last one.
+        var incarnation: Incarnation?
+        /// Whether it has streams with bytes.
+        var continuesOlderStreams = false
+    }
+
+    /// What a segment's first group says.
+    private func head(of segment: JournalPosition) throws(FileSystemError) -> Head {
         var scanner = try SegmentScanner(
-            segment: first, in: self.directory, limit: try self.end(), files: self.files)
+            segment: segment, in: self.directory, limit: try self.end(), files: self.files)
+        var head = Head()
         while case .message(let message) = try scanner.next() {
             switch message {
-            case .at(_, let offset, _, _) where offset > StreamOffset(0): return true
-            case .resting: return true
-            case .mark: return false
+            case .start(_, let incarnation): head.incarnation = incarnation
+            case .at(_, let offset, _, _) where offset > StreamOffset(0): head.continuesOlderStreams = true
+            case .resting: head.continuesOlderStreams = true
+            case .mark: return head
             default: continue
             }
         }
-        return false
+        return head
     }
 
     /// The first position that the journal still has; `nil` if it is empty.
