@@ -169,6 +169,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func checkpoint(
         at position: JournalPosition, sealing moment: SealMoment?
     ) throws(FileSystemError) {
+        let former = self.checkpointedPosition
+        precondition(position >= former, "a checkpoint moves from \(former) back to \(position)")
         var changes = try self.set.synchronize()
         let seals =
             try moment.map { (moment) throws(FileSystemError) in try self.dueSeals(moment, at: position) } ?? [:]

@@ -421,6 +421,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func checkpoint(
         at position: JournalPosition, sealing moment: SealMoment?
     ) throws(FileSystemError) {
+        let former = self.checkpointedPosition
+        precondition(position >= former, "a checkpoint moves from \(former) back to \(position)")
         var days: [(key: ExportDay, rest: ExportTotals)] = []
         if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()

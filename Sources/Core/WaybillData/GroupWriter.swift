@@ -14,6 +14,7 @@ struct GroupWriter {
     private(set) var numbers: [StreamName: StreamNumber]
     private(set) var batchRanges: [Range<JournalPosition>] = []
 
+    private let start: JournalPosition
     private let time: WallTime
     private(set) var lastNumber: Int
     private var lines: [UInt8] = []
@@ -24,6 +25,7 @@ struct GroupWriter {
     private var pieceStart = 0
 
     init(start: JournalPosition, time: WallTime, numbers: [StreamName: StreamNumber], last: Int) {
+        self.start = start
         self.end = start
         self.time = time
         self.numbers = numbers
@@ -79,6 +81,7 @@ struct GroupWriter {
         switch entry {
         case .batch(var header, let payload, _):
             if self.unmarkedStart < self.lines.count { self.mark() }
+            precondition(payload.count == header.wireByteCount, "\(payload.count) bytes of \(header.wireByteCount)")
             header.stream = number
             let start = self.end
             self.append(.batch(header))
@@ -122,6 +125,10 @@ struct GroupWriter {
                 case .payload(let payload): payload.bytes
                 }
             }
+            let byteCount = vector.reduce(0) { $0 + $1.count }
+            precondition(
+                self.start.rawValue + byteCount == self.end.rawValue,
+                "\(byteCount) bytes from \(self.start) do not end at \(self.end)")
             try files.writeAll(file, vector: vector)
         }
     }

@@ -464,6 +464,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     package mutating func retire(before position: JournalPosition, writtenBefore time: WallTime) throws(FileSystemError)
         -> Int
     {
+        precondition(position <= self.end, "\(position) was not written: the end is \(self.end)")
         var count = 0
         while self.segments.count > 1, self.segments[1] <= position {
             let path = JournalPath.segment(self.segments[0], in: self.directory)

@@ -92,6 +92,7 @@ package struct SegmentScanner<Files: FileSystem>: ~Copyable {
 
     /// Extends the scan to the new end of a segment that has grown.
     package mutating func extend(to limit: JournalPosition) {
+        precondition(limit >= self.limit, "a segment does not shrink from \(self.limit) to \(limit)")
         self.limit = limit
     }
 

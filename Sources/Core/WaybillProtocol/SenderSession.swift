@@ -165,6 +165,7 @@ package struct SenderSession: ~Copyable {
         guard self.sentOnOpen(stream) == range.offset else {
             preconditionFailure("bytes were skipped on stream \(stream.rawValue) away from its position")
         }
+        precondition(range.end > range.offset, "a skip moves forward")
         self.sent[stream] = range.end
         return .send(.skip(stream, range))
     }
@@ -307,6 +308,7 @@ package struct SenderSession: ~Copyable {
             flights.removeFirst()
         }
         self.flights[stream] = flights.isEmpty ? nil : flights
+        self.checkWindow()
         guard self.flights.isEmpty, self.flights.capacity > Self.keptFlightCount else { return }
         // A dictionary never releases its capacity, and few of many streams have news later.
         self.flights = [:]
@@ -319,5 +321,13 @@ package struct SenderSession: ~Copyable {
     private mutating func dropFlights(of stream: StreamNumber) {
         self.sent[stream] = nil
         for flight in self.flights.removeValue(forKey: stream) ?? [] { self.inFlightByteCount -= flight.rawByteCount }
+        self.checkWindow()
+    }
+
+    /// The window has bytes exactly while batches are not answered.
+    private func checkWindow() {
+        precondition(
+            self.inFlightByteCount >= 0 && (self.inFlightByteCount == 0) == self.flights.isEmpty,
+            "\(self.inFlightByteCount) bytes of \(self.flights.count) streams are in flight")
     }
 }

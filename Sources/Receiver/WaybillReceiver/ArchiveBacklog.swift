@@ -72,6 +72,8 @@ struct ArchiveBacklog<Ticket> {
         self.journalEnd = max(self.journalEnd, end)
         if case .stopped = self.state { return self.release(cost, short: short) }
         guard end > self.position else { return self.release(cost, short: short) }
+        let last = self.batches.last?.end ?? JournalPosition(0)
+        precondition(end > last, "a batch that ends at \(end) comes after one that ends at \(last)")
         if self.batches.count - self.first >= Self.batchCountMax {
             let last = self.batches.count - 1
             self.batches[last].end = end

@@ -58,6 +58,7 @@ struct FairQueue<Ticket> {
     ///
     /// - Returns: whether it was taken now.
     mutating func request(_ amount: Int, for account: Account, _ ticket: @autoclosure () -> Ticket) -> Bool {
+        precondition(amount >= 0 && account.share > 0, "\(amount) for a share of \(account.share)")
         var line = self.lines.removeValue(forKey: account.principal) ?? Line(finish: self.virtualTime)
         let start = line.start(account.device, amount)
         let isNext = self.isNext(line, start)
@@ -87,6 +88,7 @@ struct FairQueue<Ticket> {
 
     /// Takes room that needs no turn.
     mutating func take(_ amount: Int) {
+        precondition(amount >= 0, "\(amount) cannot be taken")
         self.used += amount
     }
 
@@ -103,6 +105,7 @@ struct FairQueue<Ticket> {
     }
 
     mutating func release(_ amount: Int) {
+        precondition((0...self.used).contains(amount), "\(amount) of \(self.used) given back")
         self.used -= amount
     }
 
@@ -118,6 +121,7 @@ struct FairQueue<Ticket> {
             self.take(waiter.amount, principal, share: waiter.share)
             tickets.append(waiter.ticket)
         }
+        precondition(self.waiterCount >= 0, "fewer than none wait")
         // Nothing is taken and no one waits: all are equal again.
         if self.used == 0, self.waiterCount == 0, !self.lines.isEmpty {
             self.lines.removeAll(keepingCapacity: self.lines.count < 64)

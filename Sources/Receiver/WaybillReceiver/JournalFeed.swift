@@ -75,10 +75,16 @@ package final class JournalFeed: Sendable {
     func publish(_ group: [FeedEntry], end: JournalPosition, at time: WallTime = .unknown) {
         self.monitor.update { state in
             if time != .unknown { state.time = time }
+            var last = state.end
             for entry in group {
+                precondition(
+                    last <= entry.position && entry.position < entry.end,
+                    "a batch at \(entry.position) to \(entry.end) follows the journal up to \(last)")
+                last = entry.end
                 state.entries.append(entry)
                 state.byteCount += entry.byteCount
             }
+            precondition(last <= end, "a group that ends at \(last) is in a journal that ends at \(end)")
             state.end = end
             while state.byteCount > self.byteCountMax, let entry = state.entries[state.first] {
                 state.byteCount -= entry.byteCount
