@@ -266,7 +266,7 @@ final class AgentLive: Sendable {
 extension Agent {
     func recordGuard(_ configuration: AgentConfiguration) -> RecordGuard {
         let path = Path.join(configuration.stateDirectory, "readers")
-        // Without the file, an entry may end the agent at each start; that is no reason not to start.
+        // Without the file, an entry may end the agent at each start; that does not prevent a start.
         let places = ReadingPlaces(path: path, permissions: .state) ?? ReadingPlaces()
         return RecordGuard(places, reader: "registry")
     }

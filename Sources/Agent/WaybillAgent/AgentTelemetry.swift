@@ -83,7 +83,7 @@ package struct AgentTelemetry: Sendable {
 
     func folderOpenToOthers(_ path: String, _ error: FileSystemError) {
         self.logger.warning(
-            .stateOpenToOthers, "other users can read this folder; run chmod go= on it as its owner",
+            .stateOpenToOthers, "other users can read this folder; its owner can run chmod go= FOLDER",
             metadata: ["path": "\(path)", "cause": "\(error)"])
     }
 

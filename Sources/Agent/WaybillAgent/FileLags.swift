@@ -8,7 +8,7 @@ internal import WaybillTail
 ///     offset ──▶ acked ──▶ markedEnd ──▶ byteCount
 ///
 /// Once `markedEnd` is acknowledged, what is left is younger than `marked`. So a time is never too short, and too long by
-/// one such step at most. Files beyond a count are left out: memory does not depend on a backlog.
+/// one such step at most. Files above a count are left out: memory does not depend on a backlog.
 struct FileLags {
     private struct Lag {
         var since: MonotonicTime

@@ -252,7 +252,7 @@ extension Pump where Hints: ~Copyable {
         if let waiting = self.streams.nextWaiting() { self.tail.readingPostponed(waiting) }
     }
 
-    /// Lets go of a number, and lets its file be opened again under another one.
+    /// Gives up a number, and lets its file be opened again under another one.
     private mutating func leave(_ number: StreamNumber) {
         self.session.leave(number)
         if let stream = self.streams.remove(number) { self.tail.readingPostponed(stream) }

@@ -60,7 +60,7 @@ extension Pump where Hints: ~Copyable {
         self.hasSettledScan = false
     }
 
-    /// Watches the folders behind the links that were looked at, and looks at these again where one was not watched yet.
+    /// Watches the folders to which links lead that were looked at, and looks again where one was not watched yet.
     private mutating func watchLinks(_ now: TailTime) {
         let links = self.tail.takeLinks()
         guard !links.isEmpty else { return }

@@ -42,7 +42,7 @@ struct BatchEnds: Hashable, Sendable {
     /// How many bytes below an offset are compared.
     static func tailByteCount(at offset: Int) -> Int { min(offset, StreamProof.byteCountMax) }
 
-    /// Remembers the end of a batch; one that is not beyond the last is known already.
+    /// Remembers the end of a batch; one that is not after the last is known already.
     mutating func append(_ end: End) {
         guard end.offset > self.ends.last?.offset ?? 0 else { return }
         if self.ends.count == Self.countMax { self.ends.removeFirst(Self.countMax / 2) }

@@ -3,7 +3,7 @@ package import WaybillSystem
 /// The files that were found, or found changed, within the last minutes.
 ///
 /// They are looked at every second, whatever hints say: one that is missed costs a second and not a rotation. Those that
-/// changed last come first; beyond a count, the others wait for the look at everything.
+/// changed last come first; above a count, the others wait for the look at everything.
 package struct FreshFiles: Sendable {
     /// How long a file counts as written to lately.
     package static let age = Duration.seconds(300)

@@ -33,7 +33,7 @@ package struct GlobPattern: Hashable, Sendable {
         self.branches = branches
     }
 
-    /// Why a text is no pattern, with what to do; `nil` if it is one.
+    /// Why a text is not a pattern, with what to do; `nil` if it is one.
     package static func problem(of pattern: String) -> String? {
         if pattern.utf8.count > Self.byteCountMax { return "is longer than \(Self.byteCountMax) bytes; shorten it" }
         if Self.texts(of: pattern) == nil {

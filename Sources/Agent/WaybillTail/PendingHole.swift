@@ -11,7 +11,7 @@ struct PendingHole: Hashable {
     /// The same where not every change is seen: a network's file system may show NULs in place of what it has not got yet.
     static let patienceWithoutHints = Duration.seconds(30)
 
-    /// What the file looks like behind the NULs.
+    /// What the file looks like after the NULs.
     struct Found: Hashable {
         let end: Int
         /// The line that follows, or its beginning.

@@ -237,7 +237,7 @@ extension Tail {
             return nil
         }
         do throws(FileSystemError) {
-            // Bytes behind the offset are those that were sent, so the ones before it are, too.
+            // Bytes after the offset are those that were sent, so the ones before it are, too.
             guard try self.isUnchanged(stream, descriptor) else { return nil }
             let tail = try self.lastBytes(descriptor, below: offset)
             guard tail.count == StreamProof.byteCount(at: StreamOffset(UInt64(offset))) else { return nil }

@@ -101,7 +101,7 @@ extension Tail {
         return .unknown
     }
 
-    /// The line behind the NULs, as far as it is there.
+    /// The line after the NULs, as far as it is there.
     private func line(
         behind hole: PendingHole, _ descriptor: FileID, _ buffer: UnsafeMutableRawBufferPointer
     ) throws(FileSystemError) -> Run {
@@ -190,7 +190,7 @@ extension Tail {
         }
     }
 
-    /// Whether the line behind the NULs at the cursor is still there; true without such a line.
+    /// Whether the line after the NULs at the cursor is still there; true without such a line.
     func hasLineBehindHole(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         let file = self.table[stream]
         guard let hole = file.hole, hole.offset == file.cursor, let found = hole.found else { return true }

@@ -272,7 +272,7 @@ extension Tail {
     ///   - keptBelow: how many of the new content's first bytes were shipped.
     mutating func end(_ key: StreamKey, earlier: EarlierBytes? = nil, keptBelow: Int = 0) {
         self.settleCutBeforeEnd(key)
-        // What was seen beyond may be of the new content.
+        // What was seen after that may be of the new content.
         self.table[key].byteCount = self.table[key].provenByteCount
         self.table[key].isUndecided = false
         let isLeavingStem = self.table[key].hasFormerStem || self.successions.leavingStem.contains(key)
@@ -387,7 +387,7 @@ extension Tail {
         }
     }
 
-    /// Lets go of a segment that is gone and of which the present receiver does not hold all `byteCount` bytes; it stays
+    /// Forgets a segment that is gone and of which the present receiver does not hold all `byteCount` bytes; it stays
     /// for receivers that do.
     ///
     /// A power failure may bring it back, and it has one id: where its stream was sealed below its end, nothing could

@@ -189,7 +189,7 @@ extension Tail {
 
     // MARK: Bounds
 
-    /// Deletes kept segments and files of the quarantine beyond their limits; at the start and once a minute.
+    /// Deletes kept segments and files of the quarantine above their limits; at the start and once a minute.
     mutating func sweepKept(_ now: TailTime) {
         self.keeping.seenAt = now.wall
         self.keeping.keepRequests.refresh(now.monotonic)

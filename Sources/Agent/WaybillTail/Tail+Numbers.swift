@@ -98,7 +98,7 @@ extension Tail {
         }
     }
 
-    /// Whether a file has the bytes that were sent under its number; read only where they lie beyond the cursor, below
+    /// Whether a file has the bytes that were sent under its number; read only where they lie after the cursor, below
     /// which they were compared.
     func hasNumberedContent(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         guard let number = self.presentNumber(of: stream), let sent = number.sent,

@@ -245,7 +245,7 @@ extension Tail {
             && last[0] == LineScanner.lineFeed
     }
 
-    /// Whether a file has the last bytes of its content that were shipped in another stream, and that lie beyond the
+    /// Whether a file has the last bytes of its content that were shipped in another stream, and that lie after the
     /// cursor; assumed of a shorter one, which its length gives away.
     private func hasShippedEnd(_ stream: StreamKey, _ descriptor: FileID) throws(FileSystemError) -> Bool {
         let file = self.table[stream]

@@ -283,7 +283,7 @@ extension Tail {
         }
     }
 
-    /// Records that the receiver holds the stream up to `offset`; ignores offsets below the known one and beyond what
+    /// Records that the receiver holds the stream up to `offset`; ignores offsets below the known one and after what
     /// was returned.
     package mutating func acked(_ stream: StreamKey, upTo offset: Int) {
         guard self.table.contains(stream) else { return }

@@ -175,7 +175,7 @@ extension Tail {
         return found
     }
 
-    /// Adds the files of a subfolder that is no link, and on the device of its folder.
+    /// Adds the files of a subfolder that is not a link, and on the device of its folder.
     private mutating func addFiles(
         of folder: String, on device: UInt64?, to found: inout [FileIdentity: String], _ room: inout Int,
         _ search: inout FileSearch

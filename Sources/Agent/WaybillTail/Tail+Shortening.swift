@@ -151,7 +151,7 @@ extension Tail {
     /// The same for a file that has another content now; what it has grown by is of that one if it has it still.
     mutating func settleCutBeforeEnd(_ key: StreamKey) {
         let growth = self.successions.short[key]?.end
-        // To open it now might let go of it.
+        // To open it now might give it up.
         guard let byteCount = self.settleCut(key), let growth, let descriptor = self.table[key].descriptor else {
             return
         }

@@ -124,7 +124,7 @@ extension Tail {
         self.depart(key, from: entry.path)
     }
 
-    /// Lets go of a file whose inode another one has: its content may continue in a file of its name.
+    /// Gives up a file whose inode another one has: its content may continue in a file of its name.
     mutating func leaveInode(_ key: StreamKey) {
         guard self.depart(key, from: self.table[key].path) else { return self.vanished(key) }
         // Without births, the other file would have its ids.
@@ -220,7 +220,7 @@ extension Tail {
         return .whole
     }
 
-    /// Whether a file has what can still be read of another one beyond its position.
+    /// Whether a file has what can still be read of another one after its position.
     private func hasRest(
         of former: StreamKey, _ descriptor: FileID, _ byteCount: Int
     ) throws(FileSystemError) -> Bool {

@@ -216,7 +216,7 @@ package struct Tail<Files: FileSystem>: ~Copyable {
 
     /// Returns the notices since the last call, oldest first.
     package mutating func takeNotices() -> [TailNotice] {
-        // What could not be opened for want of descriptors is no fault of a file.
+        // What could not be opened for want of descriptors is not a fault of a file.
         if self.notices.takeLackOfDescriptors() { self.lowerOpenFileCount() }
         return self.notices.take()
     }

@@ -75,7 +75,7 @@ struct TailedFile {
     private var ackedByteCount = 0
     private var provenEnd = 0
     private var box: TailedFileParts.Box?
-    // Small members fill the room behind those whose size is no multiple of eight.
+    // Small members fill the room behind those whose size is not a multiple of eight.
     /// The last bytes below ``provenByteCount`` as in ``SeenEnd``, if they are not shipped; `nil` if unknown.
     var provenTail: Fingerprint?
     /// The head's fingerprint; `nil` if the file is not identified, and always for segments.

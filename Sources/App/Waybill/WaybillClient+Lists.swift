@@ -30,7 +30,7 @@ extension WaybillClient {
     }
 
     /// Stores an event without a type of its own, with the fields of a dictionary, sorted by name.
-    @_disfavoredOverload  // A literal is no dictionary, so that it keeps its order.
+    @_disfavoredOverload  // A literal is not a dictionary, so that it keeps its order.
     @discardableResult
     public func track(_ name: String, _ fields: [String: (some FieldValue)?]) -> TrackOutcome {
         self.track(name) { $0.put(fields) }

@@ -25,7 +25,7 @@ public struct EventTime: Hashable, Sendable {
         switch self.kind {
         case .absolute(let milliseconds): milliseconds
         case .ago(let duration):
-            // Beyond the times that lines can have, and far from an overflow.
+            // Above the times that lines can have, and far from an overflow.
             now.milliseconds - min(max(duration, .seconds(-1 << 38)), .seconds(1 << 38)).components.seconds * 1000
                 - duration.components.attoseconds / 1_000_000_000_000_000
         }

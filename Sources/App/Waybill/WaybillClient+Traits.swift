@@ -16,7 +16,7 @@ extension WaybillClient {
     }
 
     /// Sets traits of the current user that have no value yet, from a dictionary, sorted by name.
-    @_disfavoredOverload  // A literal is no dictionary, so that it keeps its order.
+    @_disfavoredOverload  // A literal is not a dictionary, so that it keeps its order.
     @discardableResult
     public func setTraitsOnce(_ traits: [String: (some FieldValue)?]) -> TrackOutcome {
         self.store { draft, rules, salt in draft.take(.setOnce, rules, salt) { $0.put(traits) } }
@@ -32,7 +32,7 @@ extension WaybillClient {
 
     /// Adds a number to a trait of the current user; a negative one subtracts.
     ///
-    /// Integers are stored exactly. One beyond 2^53 and a number that is not finite are left out, and counted in
+    /// Integers are stored exactly. One above 2^53 and a number that is not finite are left out, and counted in
     /// ``FieldRepairs/nonFinite``. A trait without a value counts as 0.
     @discardableResult
     public func incrementTrait(_ name: String, by amount: some NumberFieldValue = 1) -> TrackOutcome {

@@ -7,7 +7,7 @@ public import WaybillEvent
 ///     Amount(minor: 3990)          39.9, from cents
 ///     Amount(39.9) * 3             119.7, where 39.9 * 3 is 119.69999999999999
 ///
-/// Amounts that are not finite, or beyond nine trillion units, are left out of events and counted like such numbers.
+/// Amounts that are not finite, or above nine trillion units, are left out of events and counted like such numbers.
 public struct Amount: Hashable, Sendable {
     /// Millionths of the unit; `nil` if the amount has no number.
     private let millionths: Int64?

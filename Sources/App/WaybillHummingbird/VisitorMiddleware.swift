@@ -86,7 +86,7 @@
             visitor.readHeaders(countryHeader: self.options.countryHeader) { name in
                 HTTPField.Name(name).flatMap { request.headers[$0] }
             }
-            // No answer is no consent.
+            // Without an answer there is no consent.
             visitor.consent = try await self.consent(request, context) ?? Consent(analytics: false, ads: false)
             if visitor.consent?.analytics == true {
                 visitor.anonymous = cookies.anonymous ?? VisitorCookies.newAnonymous()

@@ -11,7 +11,7 @@ package enum LogLimits {
     package static let valueByteCountMax = 1024
     /// Values with longer names, after flattening, are left out.
     package static let nameByteCountMax = 255
-    /// Values beyond this total are left out.
+    /// Values above this total are left out.
     package static let fieldsByteCountMax = 16 << 10
     /// Values nested deeper than this are left out.
     package static let depthMax = 8

@@ -7,7 +7,7 @@ enum EventText {
     /// The maximum number of characters of a value.
     static let valueCountMax = 200
 
-    /// Returns `screen: Playlist`, `songs: 12`, …; a last line counts the fields beyond the limit.
+    /// Returns `screen: Playlist`, `songs: 12`, …; a last line counts the fields above the limit.
     static func lines(of event: EventView) -> [String] {
         var lines: [String] = []
         for member in ["screen", "screen_class", "screen_id", "user"] {

@@ -13,7 +13,7 @@
 /// it), while the screen below one that disappears is tracked only if the turn ends without another: see
 /// ``Action/settle``. Containers are not screens: if one screen contains another, it is undefined which one is current.
 ///
-/// Bounded: at most ``visibleCountMax`` screens; beyond that, the one that appeared first is removed.
+/// Bounded: at most ``visibleCountMax`` screens; above that, the one that appeared first is removed.
 package struct ScreenStack: Sendable {
     /// Far more than can be visible; reached only if owners never report that they disappeared.
     package static let visibleCountMax = 64

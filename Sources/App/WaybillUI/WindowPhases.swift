@@ -18,7 +18,7 @@ package enum WindowPhase: Hashable, Sendable {
 ///     closed(B)                 settle
 ///     settled                   enter background    …and no other window replaced it
 ///
-/// Bounded: at most ``windowCountMax`` windows; beyond that, the one known longest is removed.
+/// Bounded: at most ``windowCountMax`` windows; above that, the one known longest is removed.
 package struct WindowPhases: Sendable {
     /// Far more than are ever open; reached only if windows never report that they closed.
     package static let windowCountMax = 64

@@ -7,7 +7,7 @@ internal import WaybillJSON
 ///     mark   = SipHash-2-4(the first 16 bytes of the digest of an empty id of that kind, id)
 ///
 /// No id is kept in clear, neither on the disk nor in memory. Life of one line: an ``EventReader`` finds its user and its
-/// anonymous id → an id whose mark is no erased person's is not theirs → only one whose mark is, is digested. Lines of
+/// anonymous id → an id whose mark is not an erased person's is not theirs → only one whose mark is, is digested. Lines of
 /// erased people read as ``QuarantineReason/erased``, so that nothing that reads events takes one.
 ///
 /// Constraints: no cost while no one was erased, because a reader then has none; one short hash of each id of a line, of the

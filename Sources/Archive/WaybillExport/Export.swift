@@ -199,7 +199,7 @@ package enum FixCode: String, Hashable, Sendable, CaseIterable {
     case `guard`
     /// Half a character, `\\ud83d` without its other half, which becomes U+FFFD.
     case badText = "bad_text"
-    /// An item beyond the number that a list may have, or one that the provider would not accept.
+    /// An item above the number that a list may have, or one that the provider would not accept.
     case dropItem = "drop_item"
     /// An event's name that is a command or reserved, which gets the prefix `x_`.
     case reservedName = "reserved_name"

@@ -7,7 +7,7 @@ package enum TimeText {
     ///
     ///     2025-03-01T09:14:15.926Z     2025-03-01 18:14:15+09:00     2025-03-01t09:14:15.926123456-0330
     ///
-    /// Digits beyond milliseconds are truncated. Second 60 is a leap second: the first instant of the next minute.
+    /// Digits after milliseconds are truncated. Second 60 is a leap second: the first instant of the next minute.
     package static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
         guard text.count >= 20 else { return nil }
         var bad = false
@@ -145,7 +145,7 @@ extension Int64 {
     }
 }
 
-/// A decimal number in text as `mantissa` × 10^`exponent`; digits beyond 19 are truncated.
+/// A decimal number in text as `mantissa` × 10^`exponent`; digits after 19 are truncated.
 private struct DecimalNumber {
     var isNegative = false
     var mantissa: UInt64 = 0
@@ -181,7 +181,7 @@ private struct DecimalNumber {
             var power = 0
             let start = at
             while at < text.count, text[at] &- 0x30 < 10 {
-                // Far beyond any time; a larger value could overflow.
+                // Far above any time; a larger value could overflow.
                 power = min(power * 10 + Int(text[at] &- 0x30), 10_000)
                 at += 1
             }

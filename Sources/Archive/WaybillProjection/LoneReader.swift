@@ -10,7 +10,7 @@ package import WaybillSystem
 ///
 ///     lines ─▶ read ── fault ──▶ next start: each line alone ── fault ──▶ next start: that line is left out, the rest continues
 ///
-/// What a receiver reads is no business of this program: nothing is in its quarantine because of it. Where the folder cannot
+/// What a receiver reads does not concern this program: nothing is in its quarantine because of it. Where the folder cannot
 /// be written, nothing is remembered. One thread uses a reader.
 package final class LoneReader<Files: FileSystem> {
     /// The lines that are not read: the receiver's, and the program's own.

@@ -40,7 +40,7 @@ package struct ShiftedRanges: Hashable, Sendable {
 /// The archive's checkpoint must be behind a batch of which it has decided something (``Projection/undecided``). The
 /// entries are in the journal's order, so each file is read once, from batch to batch. Memory is the end of each file.
 package struct ShiftedLines<Files: FileSystem> {
-    /// Where to continue in a file: behind the last line read, which is still there unless the file was cut meanwhile.
+    /// Where to continue in a file: after the last line read, which is still there unless the file was cut meanwhile.
     private struct Place {
         var end = 0
         var lastLine: [UInt8] = []

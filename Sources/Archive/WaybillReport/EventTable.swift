@@ -12,7 +12,7 @@ struct EventTable: Sendable {
     private(set) var catalogue: [CatalogueKey: CatalogueEntry] = [:]
     /// For each person, the first day on which they were active, or `Int32.max`.
     ///
-    /// Person 0 is no one.
+    /// Person 0 does not exist.
     private(set) var firstDays: [Int32] = [.max]
     /// For each person, the time of their first event.
     private(set) var firstTimes: [Int64] = [.max]

@@ -45,7 +45,7 @@ struct CohortChart {
     private var description: String {
         let left = self.report.rows.count - self.rows.count + self.report.columns.count - self.days.upperBound
         return "Grid of \(self.rows.count) cohorts: a cell is darker the larger its share of the cohort. "
-            + (left > 0 ? "Rows and columns beyond the first \(Self.dayCountMax) are only in the table. " : "")
+            + (left > 0 ? "Rows and columns after the first \(Self.dayCountMax) are only in the table. " : "")
             + "The table next to the chart has all values."
     }
 

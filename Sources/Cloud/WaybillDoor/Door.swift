@@ -65,7 +65,7 @@ final class Door: Sendable {
     var isStopping: Bool { self.stopping.load(ordering: .relaxed) > 0 }
     func stop() { _ = self.stopping.add(1, ordering: .relaxed) }
 
-    /// Judges a request by its head: one whose key is no key, or which comes from a page that may not use it, is refused
+    /// Judges a request by its head: one whose key is unknown, or which comes from a page that may not use it, is refused
     /// before its body arrives.
     ///
     /// - Returns: `nil` if the key is in the body.

@@ -468,7 +468,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
         }
         if isLast { fields.add(name: "Connection", value: "close") }
         if let origin = head.headers.first(name: "origin"), settings.allows(origin, standing) {
-            // Beacons send credentials, for which a star is no answer.
+            // Beacons send credentials, for which a star is not an answer.
             fields.add(name: "Access-Control-Allow-Origin", value: origin)
             fields.add(name: "Access-Control-Allow-Credentials", value: "true")
             fields.add(name: "Access-Control-Expose-Headers", value: "Retry-After")

@@ -16,7 +16,7 @@ package import WaybillSystem
 /// `event` is a string, for the bytes need not be JSON; what is not UTF-8 is `event_base64` instead, and equal ones that follow
 /// each other are one line with a `count`. Each key has its own room for a day (``IngestSource/quarantineByteCountMax``), so that
 /// one that sends rubbish takes no room from others. Inside it, an address has at most a quarter of what is left, and a reason at
-/// most half of the room: so no sender and no kind of fault takes all of it. What comes beyond is counted, and its request is
+/// most half of the room: so no sender and no kind of fault takes all of it. More is counted, and its request is
 /// answered with success: a sender that repeats it would repeat it for ever. Days that are too old are deleted (``retire(_:)``).
 package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
     /// Lines of one reason that wait in memory for a write.
@@ -143,7 +143,7 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
 
     /// Adds what a file has that an earlier process wrote.
     private mutating func count(_ path: String, _ reason: IngestFault?) throws(FileSystemError) {
-        // Beyond the key a line is not looked at; a line that is cut off has its whole length in its range.
+        // After the key a line is not looked at; a line that is cut off has its whole length in its range.
         var reader = try LineReader(path: path, lineByteCountMax: 512, files: self.files)
         while let line = try reader.next() {
             // {"received":"2026-11-20T10:00:00.000Z","key":"
@@ -273,7 +273,7 @@ package struct DoorQuarantine<Files: FileSystem>: ~Copyable {
         return .failed(first, dayCount: self.failures.count)
     }
 
-    /// The days that have a folder; what has another name, and what is no folder itself, is not the quarantine's.
+    /// The days that have a folder; what has another name, and what is not a folder itself, is not the quarantine's.
     private func days() throws(FileSystemError) -> [CalendarDay] {
         // Nothing was ever put there.
         guard try self.files.status(at: self.root) != nil else { return [] }

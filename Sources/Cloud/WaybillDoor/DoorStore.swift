@@ -17,7 +17,7 @@ package import WaybillSystem
 /// what a key takes of the disk (``SpoolShares``).
 ///
 /// An answer is given only after the sync. A line that is on the disk although its sync failed, or whose request was answered
-/// by a full disk, comes again with the same id: the window has the ids of what was synced, and beyond it providers and
+/// by a full disk, comes again with the same id: the window has the ids of what was synced, and after it providers and
 /// `transform --distinct` know the id. After a failed sync the writer is replaced, for its segment is in doubt for good.
 package struct DoorStore<Files: FileSystem>: ~Copyable {
     private let files: Files

@@ -65,7 +65,7 @@ final class SpoolUsage: Sendable {
 /// fills four fifths of the room that there is, two of them four ninths each, and what is left is always some for another one;
 /// nothing is reserved for keys that send nothing.
 struct SpoolShares {
-    /// What a key's events take, and what is free beyond the reserve.
+    /// What a key's events take, and what is free above the reserve.
     struct Measurement {
         var byteCounts: [UInt32: Int]
         var freeByteCount: Int

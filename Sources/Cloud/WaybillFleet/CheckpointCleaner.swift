@@ -90,7 +90,7 @@ package struct CheckpointCleaner: Sendable {
             guard try self.delete(key, &outcome) else { return }
             outcome.objectCount += 1
         }
-        // Behind the older one someone may be at work.
+        // After the older one someone may be at work.
         for folder in folders where folder <= older.position {
             try self.deleteUnused(CheckpointCommit.folder(at: folder), used, &outcome) { _ in true }
         }

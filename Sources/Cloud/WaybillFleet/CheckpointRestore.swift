@@ -134,7 +134,7 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
         return false
     }
 
-    /// Whether rounds behind the merger's last one are deleted.
+    /// Whether rounds after the merger's last one are deleted.
     private func isBehind(_ round: Int) throws(MergeFailure) -> Bool {
         try RoundFloor.isBehind(round, self.store)
     }

@@ -194,7 +194,7 @@ package struct FleetSurvey: Sendable {
     // MARK: Chains
 
     /// - Parameters:
-    ///   - merged: how far it is merged, or one byte behind the last piece that is.
+    ///   - merged: how far it is merged, or one byte after the last piece that is.
     ///   - piece: where the last piece that a round names begins.
     private static func chain(
         _ name: ChainName, in store: any ObjectStore, merged: MergedChain?, piece: JournalPosition?

@@ -21,7 +21,7 @@ struct MergedStreams {
         /// Whether the bytes below its length are all that is there.
         ///
         /// One receiver may seal a stream below what another one has of it: a log of which it had less was deleted, or its
-        /// host was cloned. What is behind the length must not be forgotten: it would be merged again when it comes again.
+        /// host was cloned. What is after the length must not be forgotten: it would be merged again when it comes again.
         var isWhole: Bool {
             guard let length else { return false }
             return length == 0 ? self.ranges.ranges.isEmpty : self.ranges.ranges == [0..<length]

@@ -164,7 +164,7 @@ extension Merger {
         positions.merge(self.look.found) { merged, _ in merged }
         var waiting = positions.keys.sorted()
         var byteCount = 0
-        // Whether the store has answered for a chain: what it refuses of another one is no lack of rights.
+        // Whether the store has answered for a chain: what it refuses of another one is not a lack of rights.
         var isGiven = false
         // The first one's turn changes, so that a round that is full is not always full of the same chains.
         let first = waiting.isEmpty ? 0 : self.round % waiting.count

@@ -301,7 +301,7 @@ package struct MergedChain: Hashable, Sendable {
     }
 }
 
-/// What a process knows of the bucket's pieces, beyond what rounds have named.
+/// What a process knows of the bucket's pieces, besides what rounds have named.
 struct PieceLook {
     /// Pieces that were read for a round that someone else decided.
     var held: [String: HeldPiece] = [:]

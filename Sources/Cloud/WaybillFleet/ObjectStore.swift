@@ -16,7 +16,7 @@ package protocol ObjectStore: Sendable {
     /// - Returns: `nil` if there is no such object.
     func read(_ key: String, _ range: Range<Int>?) throws(StoreError) -> [UInt8]?
     func status(of key: String) throws(StoreError) -> ObjectStatus?
-    /// One page in the order of keys; `isFolded` cuts keys at the first `/` behind the prefix.
+    /// One page in the order of keys; `isFolded` cuts keys at the first `/` after the prefix.
     func list(_ prefix: String, after: String?, isFolded: Bool) throws(StoreError) -> ObjectListing
     /// Deletes an object; an absent one is success.
     func delete(_ key: String) throws(StoreError)

@@ -8,7 +8,7 @@ package struct RestoreTrouble: Hashable, Sendable {
         case missing
         /// The object's bytes are no frames; they are in the journal as the bucket has them, and readers step over them.
         case damaged
-        /// The object is no piece, or one that cannot be placed; nothing of it is in the journal.
+        /// The object is not a piece, or one that cannot be placed; nothing of it is in the journal.
         case unusable
     }
 

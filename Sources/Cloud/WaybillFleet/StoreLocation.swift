@@ -10,7 +10,7 @@ package struct StoreLocation: Hashable, Sendable {
         case virtual
     }
 
-    /// How bodies are protected beyond TLS.
+    /// How bodies are protected besides TLS.
     package enum Checksum: String, Hashable, Sendable, CaseIterable {
         /// Their SHA-256 is signed, up to 64 MiB over TLS and always without.
         case auto

@@ -118,7 +118,7 @@ package struct DoorKey: Hashable, Sendable {
     package var source: IngestSource
     /// Origins of pages that may use it, as `https://shop.example.com` or `https://*.example.com`; empty: all.
     package var origins: [String]
-    /// Events a second; beyond that, senders are asked to wait.
+    /// Events a second; above that, senders are asked to wait.
     package var eventRateMax: Int
     /// Of these, those of one address; `nil`: a fifth.
     package var addressEventRateMax: Int?

@@ -241,7 +241,7 @@ extension EventTape {
         return elements
     }
 
-    /// Why a value is no event: an element of a list, or the whole body, at 0.
+    /// Why a value is not an event: an element of a list, or the whole body, at 0.
     func fault(of event: Int) -> IngestFault? {
         if event == 0 { return self.broken.isEmpty ? nil : .notJSON }
         if self.broken[Int(self.tape[event].start)] != nil { return .notJSON }

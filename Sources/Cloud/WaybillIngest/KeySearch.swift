@@ -209,7 +209,7 @@ package struct KeySearch {
         self.position = end
     }
 
-    /// Behind the quote that ends a string; `nil`: none does.
+    /// After the quote that ends a string; `nil`: none does.
     @inline(__always)
     private static func endOfString(in body: [UInt8], from start: Int) -> Int? {
         let bytes = body.span.bytes

@@ -29,7 +29,7 @@ struct EventTime {
 ///     Fri, 20 Nov 2026 09:00 GMT   RFC 1123, 2822
 ///     1795165200000.5              a count since 1970, as a number or a text: milliseconds, or seconds
 ///
-/// A count means milliseconds; it means seconds if these give a time of this century. Digits beyond milliseconds are truncated.
+/// A count means milliseconds; it means seconds if these give a time of this century. Digits after milliseconds are truncated.
 struct SenderTimeReader {
     private let text: UnsafeRawBufferPointer
     private var position = 0

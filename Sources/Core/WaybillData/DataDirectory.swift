@@ -122,7 +122,7 @@ package struct DataDirectory<Files: FileSystem>: Sendable {
         do throws(FileSystemError) {
             try index.secureUncommitted(ofJournalFrom: start)
         } catch {
-            // On a full disk agents ship again what only the archive has; that is no reason not to start.
+            // On a full disk agents ship again what only the archive has; that does not prevent a start.
             guard error.isDiskFull else { throw error }
             return journal
         }

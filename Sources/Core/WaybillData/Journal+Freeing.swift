@@ -65,7 +65,7 @@ extension Journal {
             start: start, end: end, byteCount: status.byteCount, reason: reason, received: received, written: written)
     }
 
-    /// The bytes beyond a limit, of which the segment that is being written may be one part.
+    /// The bytes above a limit, of which the segment that is being written may be one part.
     package func excess(over limit: UnreadJournalLimit) -> Int {
         guard let max = limit.byteCountMax, self.segments.count > 1 else { return 0 }
         return Swift.max(0, self.end.rawValue - self.segments[0].rawValue - max)

@@ -206,7 +206,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         return nil
     }
 
-    /// Lets go of the streams that only woke: who opens all streams and writes none fills neither memory nor heads.
+    /// Closes the streams that only woke: who opens all streams and writes none fills neither memory nor heads.
     private mutating func restAgain() {
         let names = self.order.restingAgain(except: self.staged.map(\.name))
         for name in names { self.streams[name] = nil }

@@ -118,7 +118,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
                 reason: damage.reason))
     }
 
-    /// - Returns: whether a segment that extends beyond ``position`` is open.
+    /// - Returns: whether a segment that ends after ``position`` is open.
     private mutating func openSegment(upTo end: JournalPosition) throws(FileSystemError) -> Bool {
         if self.open != nil { return true }
         let segments = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).sorted()

@@ -32,7 +32,7 @@ extension JournalRecovery {
     /// The stream table of all segments together: of two positions of a stream the greater one counts, and a stream
     /// sealed in any is sealed.
     ///
-    /// Streams beyond the limits go to `resting.table`, which is written again, as far as the segments know them. Memory: the
+    /// Streams above the limits go to `resting.table`, which is written again, as far as the segments know them. Memory: the
     /// table of one segment, and the streams that stay awake.
     ///
     /// - Parameter found: what ``recover(directory:files:)`` returned; its history stays.
@@ -82,7 +82,7 @@ extension StreamTable {
         }
     }
 
-    /// Moves the streams beyond the limits to the table of resting ones, and names each sealed stream once.
+    /// Moves the streams above the limits to the table of resting ones, and names each sealed stream once.
     fileprivate mutating func rest<Files: FileSystem>(
         into restingTable: inout RestingTable<Files>, _ awake: AwakeLimits
     ) throws(FileSystemError) {

@@ -15,7 +15,7 @@ internal import WaybillCompression
 /// positions, and so the same archive and exports.
 ///
 /// Life of a round: ``beginGroup(at:)`` and ``add(_:of:)`` stage it → ``commit()`` writes and syncs it → the merger's state
-/// takes the new ``end``. What is behind the state's end after a crash is cut off, and taken again from the bucket.
+/// takes the new ``end``. What is after the state's end after a crash is cut off, and taken again from the bucket.
 package struct MergedJournal<Files: FileSystem>: ~Copyable {
     package let directory: String
     private let files: Files

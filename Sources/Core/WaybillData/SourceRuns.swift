@@ -143,7 +143,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
     ///
     /// - Parameters:
     ///   - byteCount: how many of its bytes are valid.
-    ///   - linesByteCount: the length of the file of lines; no run extends beyond it.
+    ///   - linesByteCount: the length of the file of lines; every run ends within it.
     package init(path: String, byteCount: Int, linesByteCount: Int, files: Files) throws(FileSystemError) {
         self.lines = try LineReader(path: path, byteCount: byteCount, files: files)
         self.linesByteCount = linesByteCount
@@ -199,7 +199,7 @@ package struct SourceRuns<Files: FileSystem>: ~Copyable {
 
     private mutating func take(_ run: SourceRun, _ line: Range<Int>) {
         guard run.range.upperBound <= self.linesByteCount else {
-            self.queue.append(.damaged(line, "the run reaches beyond its file"))
+            self.queue.append(.damaged(line, "the run ends after its file"))
             return
         }
         if run.range.lowerBound == self.end {

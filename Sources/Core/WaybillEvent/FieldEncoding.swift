@@ -47,7 +47,7 @@ final class FieldEncoding {
 
     /// More calls of `encode(to:)` within each other are refused: a value that encodes itself would never end.
     private static var depthMax: Int { 32 }
-    /// Types beyond are looked at each time.
+    /// Types above that count are looked at each time.
     private static var formCountMax: Int { 1024 }
     /// The number of no frame: what is written to it is dropped, because its container was refused and counted.
     static var nowhere: Int { 0 }

@@ -3,7 +3,7 @@ public struct FieldRepairs: Hashable, Sendable {
     /// Fields left out because their value is NaN or infinite.
     ///
     /// Values of an app's own ``FieldValue`` type that write nothing are also counted here, including elements of
-    /// lists. So are integers beyond 2^53 that were to be added to a trait.
+    /// lists. So are integers above 2^53 that were to be added to a trait.
     public internal(set) var nonFinite = 0
     /// Fields left out because the event already has one with that name; the first is kept.
     public internal(set) var duplicate = 0

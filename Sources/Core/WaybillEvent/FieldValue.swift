@@ -55,17 +55,17 @@ extension Double: NumberFieldValue {
 }
 
 extension Int: NumberFieldValue {
-    /// Writes a decimal; beyond 2^53 as a string.
+    /// Writes a decimal; above 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(Int64(self)) } }
 }
 
 extension Int64: NumberFieldValue {
-    /// Writes a decimal; beyond 2^53 as a string.
+    /// Writes a decimal; above 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
 }
 
 extension UInt64: NumberFieldValue {
-    /// Writes a decimal; beyond 2^53 as a string.
+    /// Writes a decimal; above 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(self) } }
 }
 
@@ -100,7 +100,7 @@ extension UInt32: NumberFieldValue {
 }
 
 extension UInt: NumberFieldValue {
-    /// Writes a decimal; beyond 2^53 as a string.
+    /// Writes a decimal; above 2^53 as a string.
     public func append(to fields: inout Fields) { fields.putValue { $0.appendNumber(UInt64(self)) } }
 }
 

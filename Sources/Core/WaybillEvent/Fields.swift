@@ -5,7 +5,7 @@
 ///     fields.put("coupon", nil as String?)     (no field)
 ///
 /// Fields keep the order in which they are put. A repeated key and a number that JSON cannot represent are left out and
-/// counted; integers beyond 2^53 are written as strings.
+/// counted; integers above 2^53 are written as strings.
 ///
 /// Values come from ``FieldValue`` types, or from an `Encodable` event's own `encode(to:)`.
 public struct Fields: ~Copyable {
@@ -72,7 +72,7 @@ public struct Fields: ~Copyable {
 
     /// Adds a number that is to be added to a trait.
     ///
-    /// One that the line can only have as text, as an integer beyond 2^53, is left out and counted.
+    /// One that the line can only have as text, as an integer above 2^53, is left out and counted.
     package mutating func put(amount key: String, _ value: some NumberFieldValue) {
         guard self.begin(key, isFinite: value.isFinite) else { return }
         let start = self.buffer.count

@@ -94,12 +94,12 @@ extension LineBuffer {
         }
     }
 
-    /// Appends an integer; beyond 2^53, where readers that use doubles are inexact, as a string.
+    /// Appends an integer; above 2^53, where readers that use doubles are inexact, as a string.
     package mutating func appendNumber(_ value: Int64) {
         self.appendNumber(magnitude: value.magnitude, isNegative: value < 0)
     }
 
-    /// Appends an integer; beyond 2^53, where readers that use doubles are inexact, as a string.
+    /// Appends an integer; above 2^53, where readers that use doubles are inexact, as a string.
     package mutating func appendNumber(_ value: UInt64) {
         self.appendNumber(magnitude: value, isNegative: false)
     }

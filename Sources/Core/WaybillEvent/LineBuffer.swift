@@ -66,7 +66,7 @@ package struct LineBuffer: ~Copyable {
         self.append(other[range])
     }
 
-    /// Lets `body` write exactly `byteCount` bytes, for which capacity is reserved once; writes nothing beyond the limit.
+    /// Lets `body` write exactly `byteCount` bytes, for which capacity is reserved once; writes nothing above the limit.
     @inline(__always)
     mutating func fill(_ byteCount: Int, _ body: (inout LineCursor) -> Void) {
         guard self.reserve(byteCount) else { return }
@@ -93,7 +93,7 @@ package struct LineBuffer: ~Copyable {
             UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    /// Reserves capacity for `byteCount` more bytes; returns `false` beyond the limit.
+    /// Reserves capacity for `byteCount` more bytes; returns `false` above the limit.
     @inline(__always)
     private mutating func reserve(_ byteCount: Int) -> Bool {
         if self.count &+ byteCount <= self.capacity { return true }

@@ -17,7 +17,7 @@ public struct Visitor: Hashable, Sendable {
     public var anonymous: String?
     /// The session: a version 7 UUID in lower case, as created by `Visitor.newSession()`; without it, events have none.
     public var session: String?
-    /// The system, such as "Android"; without it, the one that ``userAgent`` names beyond doubt, if any.
+    /// The system, such as "Android"; without it, the one that ``userAgent`` names without doubt, if any.
     public var os: String?
     /// The system's version.
     public var osVersion: String?
@@ -138,7 +138,7 @@ public struct Consent: Hashable, Sendable {
     }
 }
 
-/// What a browser's user agent says beyond doubt: its system.
+/// What a browser's user agent says without doubt: its system.
 ///
 ///     Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 …    Android
 ///     Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) …          nothing: an iPad says the same

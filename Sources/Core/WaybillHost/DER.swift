@@ -34,7 +34,7 @@ struct DER {
         self.rest = bytes
     }
 
-    /// The next element; `nil` at the end, and when the rest is no DER.
+    /// The next element; `nil` at the end, and when the rest is not DER.
     mutating func next() -> Element? {
         let start = self.rest.startIndex
         guard self.rest.count >= 2 else { return nil }

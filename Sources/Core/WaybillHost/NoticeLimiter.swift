@@ -15,7 +15,7 @@ package struct NoticeLimiter<Line: Sendable>: Sendable {
 
     private struct Cause: Hashable {
         let notice: Notice
-        /// `nil`: all objects beyond ``causeCountMax``.
+        /// `nil`: all objects above ``causeCountMax``.
         let object: String?
     }
 

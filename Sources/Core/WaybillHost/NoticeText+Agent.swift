@@ -20,7 +20,7 @@ extension NoticeText {
             "Other users can read a folder of the agent", of: ["path"],
             cause: "A folder with copies of lines can be read by others and belongs to another user.",
             effect: "Any user of this host can read the lines in it.",
-            remedy: "Run chmod go= on the folder as its owner."),
+            remedy: "Run chmod go= FOLDER as its owner."),
         .registryFailed: NoticeText(
             "The registry could not be written", of: ["code"],
             cause: "The disk refuses writes in the state directory. `code` and `cause` say why.",
@@ -130,7 +130,7 @@ extension NoticeText {
             remedy: "Raise the limit (systemd: LimitNOFILE), or lower limits.open_files."),
         .mountHangs: NoticeText(
             "A file system does not answer", of: ["path"],
-            cause: "A server (NFS, SMB) or a program (FUSE) behind the mount `path` is down, stopped or very slow.",
+            cause: "A server (NFS, SMB) or program (FUSE) that serves the mount `path` is down, stopped or very slow.",
             effect: "What is on it waits; nothing of it is taken for gone. All other files are shipped as ever.",
             remedy: "Bring the server or program back; the agent continues by itself. If none will come: umount -l."),
         .locksUnseen: NoticeText(

@@ -194,7 +194,7 @@ extension NoticeText {
             cause:
                 "The limit journal.gib or journal.hours is reached, and the export stands still. The archive has the events.",
             effect: "The export lacks the events of this range.",
-            remedy: "Mend the export's cause, then run the waybill replay that `command` has."),
+            remedy: "Fix the export's cause, then run the waybill replay that `command` has."),
         .exportMissed: NoticeText(
             "An export continues after a deleted part of the journal", of: ["projection"],
             cause: "The journal was deleted up to there before the export had read it.",

@@ -6,7 +6,7 @@ package import WaybillSystem
 ///     waybill://192.168.0.12:4390#Yk3…9w,ffbedae70097…e0a48c
 ///
 /// It is a URL without user, path and query (RFC 3986), so that a camera's app can hand it to an app that asks for
-/// addresses with this scheme. What follows `#` is no part of what a host is asked for. The token has letters, digits,
+/// addresses with this scheme. What follows `#` is not part of what a host is asked for. The token has letters, digits,
 /// `-` and `_`; the fingerprint is the SHA-256 of the certificate, as ``CertificatePin`` has it, and it is the only
 /// certificate that the client accepts.
 package struct ReceiverAddress: Hashable, Sendable {

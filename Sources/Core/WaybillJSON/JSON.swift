@@ -9,7 +9,7 @@
 /// The life of one line: ``JSONScanner`` checks the full grammar (RFC 8259), strict UTF-8 (RFC 3629) and the depth, and
 /// reports where each top-level member is. Exporters parse the line into a ``JSONTape``, a flat list of positions in
 /// document order, and copy slices of it with a ``JSONWriter``. Numbers stay text from end to end: a `Double` in
-/// between would change `1.10`, `1e400` and integers beyond 2^53.
+/// between would change `1.10`, `1e400` and integers above 2^53.
 ///
 /// Why not a dictionary or an enum of values: both allocate per member, and a dictionary loses the order of an app's
 /// fields.

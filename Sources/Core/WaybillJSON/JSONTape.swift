@@ -108,7 +108,7 @@ package struct JSONTape: ~Copyable {
         try self.parseObject(lexer, of: bytes)
     }
 
-    /// Parses an object behind the existing entries, which stay when it has an error.
+    /// Parses an object after the existing entries, which stay when it has an error.
     private mutating func parseObject(_ lexer: JSONLexer, of bytes: UnsafeRawBufferPointer) throws(JSONError) {
         self.source = bytes
         var parser = TapeParser(lexer: lexer, entries: self.entries, capacity: self.capacity, count: self.count)

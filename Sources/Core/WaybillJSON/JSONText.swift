@@ -105,7 +105,7 @@ package enum JSONText {
             self.end = end
         }
 
-        /// - Parameter unit: half a surrogate pair is no character.
+        /// - Parameter unit: half a surrogate pair is not a character.
         init(unit: UInt32, end: Int) {
             var (bytes, byteCount) = (UInt32(0), 0)
             for byte in UTF8.encode(Unicode.Scalar(unit) ?? "\u{FFFD}")! {  // UTF-8 encodes every scalar.

@@ -236,7 +236,7 @@ package enum SkipReason: String, CaseIterable, Hashable, Sendable {
     case elsewhere
     /// Bytes that a receiver of the fleet took before it belonged to it: its own archive has them. Not lost.
     case before
-    /// NULs before a line: its writer wrote behind the end of a file that was cut. No one wrote them, and nothing is lost.
+    /// NULs before a line: its writer wrote after the end of a file that was cut. No one wrote them, and nothing is lost.
     case hole
 
     /// Whether the fleet is said to hold the bytes: nothing of the stream is given up.
@@ -342,7 +342,7 @@ package enum WireError: Error, Hashable, Sendable {
     /// A tail that is not base64, or whose length is not the one that the offset demands.
     case badTail
     case badReason
-    /// The holder of what is skipped with `before` is no name of a fleet's receiver.
+    /// The holder of what is skipped with `before` is not a name of a fleet's receiver.
     case badHolder
     case badCode
     case badJSON(byteOffset: Int)

@@ -222,7 +222,7 @@ private struct MessageFields {
         guard byteCount > 0 else { throw .badInteger(field: 4) }
         guard offset.rawValue + byteCount <= LineProtocol.integerMax else { throw .badInteger(field: 3) }
         let reason = try self.skipReason()
-        // A lone `-` is no base64.
+        // A lone `-` is not base64.
         let text = try self.next()
         let tail = text.elementsEqual("-".utf8) ? nil : Base64.bytes(text)
         let holder = reason == .before ? try self.holder() : nil

@@ -189,7 +189,7 @@ package struct ReceiverSession: ~Copyable {
         return [.at(stream, offset, proof, end: end)]
     }
 
-    /// Refuses what goes beyond the end of a stream whose `SEALED` waits: the agent learns of the end no other way.
+    /// Refuses what follows the end of a stream whose `SEALED` waits: the agent learns of the end no other way.
     private mutating func refuseMore(_ stream: StreamNumber, _ id: StreamID, at offset: StreamOffset) -> Message {
         self.streams[stream] = .refused(id)
         return .nak(stream, offset, .sealed, text: "the stream was sealed here")

@@ -146,7 +146,7 @@ package struct SkippedRange: Hashable, Sendable {
     /// The name of the receiver whose own archive has the bytes; with ``SkipReason/before``, and only then.
     package let holder: String?
 
-    /// Returns `nil` when the sum is beyond the integers of the protocol, the tail's length is not the one that the
+    /// Returns `nil` when the sum is above the integers of the protocol, the tail's length is not the one that the
     /// reason and the end demand, or the holder is not as the reason demands.
     package init?(
         offset: StreamOffset, byteCount: UInt64, reason: SkipReason, tail: [UInt8]?, holder: String? = nil

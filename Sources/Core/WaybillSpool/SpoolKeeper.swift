@@ -31,7 +31,8 @@ package struct Eviction: Hashable, Sendable {
     package var keptCount = 0
     package var evictedByteCount = 0
 
-    /// The sequence number of the segment's last line; `nil` if it has lines of several writers, or none, or its name is no writer's.
+    /// The sequence number of the segment's last line; `nil` if it has lines of several writers, or none, or if no writer
+    /// has its name.
     package var lastSequence: UInt64? {
         let count = self.evictedCount + self.keptCount
         guard !self.segment.isKept, count > 0 else { return nil }
@@ -108,7 +109,7 @@ package struct SpoolKeeper<Files: FileSystem> {
         return usage
     }
 
-    /// Evicts segments beyond the quota, and completes evictions that a crash interrupted.
+    /// Evicts segments above the quota, and completes evictions that a crash interrupted.
     ///
     /// - Parameters:
     ///   - now: trusted only as far as files of another process confirm it, so that a clock jump does not age segments.

@@ -102,7 +102,7 @@ package struct SpoolWriter<Files: FileSystem>: ~Copyable {
     package mutating func append(_ line: UnsafeRawBufferPointer) throws(FileSystemError) {
         precondition(
             line.count <= SpoolLimits.lineByteCountMax && line.last == UInt8(ascii: "\n"),
-            "a line of \(line.count) bytes does not end in LF or is beyond \(SpoolLimits.lineByteCountMax)")
+            "a line of \(line.count) bytes does not end in LF or is longer than \(SpoolLimits.lineByteCountMax)")
         guard let segment = self.segment, !segment.isTorn,
             segment.byteCount + line.count <= self.segmentByteCountMax
         else { return try self.append(line, after: nil) }

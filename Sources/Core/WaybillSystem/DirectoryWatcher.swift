@@ -314,7 +314,7 @@ package struct DirectoryWatcher: ~Copyable {
 private struct FolderWatch {
     /// Why a folder could not be watched.
     enum Failure: Hashable {
-        /// It does not exist, or is no folder.
+        /// It does not exist, or is not a folder.
         case missing
         case denied
         case limit

@@ -299,9 +299,9 @@ extension FileSystem {
         try self.removeDirectory(path)
     }
 
-    /// Takes the permissions beyond these from a folder.
+    /// Removes all other permissions from a folder.
     ///
-    /// - Returns: the permissions that it had; `nil` if none was beyond, or if the folder does not exist.
+    /// - Returns: the permissions that it had; `nil` if there were no others, or if the folder does not exist.
     package func narrowFolder(_ path: String, to permissions: UInt16) throws(FileSystemError) -> UInt16? {
         guard let found = try self.status(at: path), found.permissions & 0o777 & ~permissions != 0 else { return nil }
         let folder = try self.open(path, .read)

@@ -176,7 +176,7 @@ package final class RemoteMounts: Sendable {
         return lead
     }
 
-    /// Follows a path from a folder that is no link and in no remote mount.
+    /// Follows a path from a folder that is not a link and in no remote mount.
     private func lead(to path: String, from folder: String, _ table: MountTable, followsLast: Bool) -> Lead {
         var real = folder
         var rest = Array(Path.components(of: path).reversed())

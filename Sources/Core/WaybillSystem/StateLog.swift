@@ -89,7 +89,7 @@ package struct StateLog<Files: FileSystem>: ~Copyable {
 
     /// Whether to append `lines`, to a state that has `liveByteCount` bytes with them; if not, rewrite the whole state.
     ///
-    /// - Parameter spareByteCount: what the file may have beyond, where a rewrite would come too often.
+    /// - Parameter spareByteCount: how much longer the file may be, where a rewrite would come too often.
     package func takes(_ lines: StateLines, liveByteCount: Int, spareByteCount: Int = 0) -> Bool {
         // The commit line is at most this long.
         let byteCount = self.logByteCount + lines.bytes.count + Self.commitByteCountMax

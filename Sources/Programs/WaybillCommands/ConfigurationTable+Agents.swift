@@ -43,7 +43,7 @@ extension ConfigurationTable {
         ConfigurationKey(
             "kib_second", in: "quotas", .integer(1...1 << 30, factor: 1 << 10),
             optional: \.principal.quotas.byteRateMax, unit: "KiB", applies: .reload, default: "none",
-            example: "4096", "What all its agents may send in a second, inflated; beyond that they wait.")
+            example: "4096", "What all its agents may send in a second, inflated; above that they wait.")
         ConfigurationKey(
             "agent_kib_second", in: "quotas", .integer(1...1 << 30, factor: 1 << 10),
             optional: \.principal.quotas.agentByteRateMax, unit: "KiB", applies: .reload, default: "none",

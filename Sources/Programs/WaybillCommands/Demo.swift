@@ -91,7 +91,7 @@ struct Demo {
         let lines = [
             "{\"time\":\(milliseconds),\"event\":\"request\",\"path\":\"/\",\"status\":200}",
             "{\"time\":\(milliseconds + 1),\"event\":\"request\",\"path\":\"/cart\",\"status\":200}",
-            "this line is no JSON",
+            "this line is not JSON",
             "{\"event\":\"request\",\"path\":\"/no-time\"}",
             "{\"time\":\(milliseconds + 2),\"event\":\"request\",\"path\":\"/pay\",\"status\":500}",
         ]

@@ -97,7 +97,7 @@ extension ConfigurationTable {
             "The largest body, as it arrives and inflated.")
         ConfigurationKey(
             "memory_mib", .integer(16...65_536, factor: 1 << 20), \.memoryByteCountMax, unit: "MiB", applies: .reload,
-            "Memory for bodies that arrive or wait; beyond it senders are asked to repeat (503).")
+            "Memory for bodies that arrive or wait; above it senders are asked to repeat (503).")
         ConfigurationKey(
             "address_mib", .integer(1...65_536, factor: 1 << 20), \.shareByteCountMax, unit: "MiB", applies: .reload,
             "Of this memory, that of one address, or of one network of 64 bits in version 6.")
@@ -155,7 +155,7 @@ extension ConfigurationTable {
         ConfigurationKey(
             "key", .text(rule: KeyEntry.keyRule, isValid: KeyEntry.isKey), \.key, applies: .reload,
             required: "the write key",
-            example: "wk_7f3a9c51e0d84b26", "The write key. It is public: it names the app, and is no secret.")
+            example: "wk_7f3a9c51e0d84b26", "The write key. It is public: it names the app, and is not a secret.")
         ConfigurationKey(
             "bundle", .text(rule: "1 to 255 printable ASCII characters", isValid: KeyEntry.isBundle), \.bundle,
             applies: .reload,
@@ -171,7 +171,7 @@ extension ConfigurationTable {
         ConfigurationKey(
             "events_second", .integer(1...10_000_000), \.eventRate, applies: .reload,
             """
-            The most events a second, and 20 seconds' worth at once, at least 500; beyond that senders are asked to wait (429).
+            The most events a second, and 20 seconds' worth at once, at least 500; above that senders are asked to wait (429).
             """)
         ConfigurationKey(
             "address_events_second", .integer(1...10_000_000), optional: \.addressEventRate, applies: .reload,

@@ -168,7 +168,7 @@ struct RestoreCommand: ParsableCommand {
                 switch trouble.kind {
                 case .missing: "is missing"
                 case .damaged: "is damaged"
-                case .unusable: "is no piece that can be placed"
+                case .unusable: "is not a piece that can be placed"
                 }
             Console.warn(
                 .restoreLacks,

@@ -20,8 +20,8 @@ struct SetAsideCommand: ParsableCommand {
 
             A receiver sets aside by itself what ended it twice by a fault of its own. This is for what ends it otherwise,
             as a line that fills the memory does: the log names stream and offset (WB1318). Stop the receiver first. The
-            line goes to the quarantine, byte for byte, or with --reader to this export's dead letters, and the rest goes
-            on. After an upgrade that reads it, waybill requeue --after-version brings it back.
+            line goes to the quarantine, byte for byte, or with --reader to this export's dead letters, and the rest
+            continues. After an upgrade that reads it, waybill requeue --after-version brings it back.
 
             With --store or --config it asks the fleet: the place is put into the bucket, and every merger leaves the line
             out of its archive, also one that it did not end and one that is restored later. Mergers need not be stopped. A

@@ -3,7 +3,7 @@ internal import WaybillJSON
 
 /// One page's place in the events, and how much it may still be sent.
 ///
-/// A page gets 400 rows a second, and up to 5,000 at once after it was quiet: a person reads no faster. What is beyond
+/// A page gets 400 rows a second, and up to 5,000 at once after it was quiet: a person reads no faster. What is after
 /// that is counted. A page that comes back gets all that it has missed and that is still kept.
 package struct LiveStream: Sendable {
     static let rowCountPerFrame = 100

@@ -176,7 +176,7 @@ struct LiveWorker<Files: FileSystem>: ~Copyable {
             // What was whole while the receiver did not answer stays, for it was shown.
             let end = max(report.journalEnd, self.durable ?? JournalPosition(0))
             self.setDurable { files, journal, _ throws(FileSystemError) in
-                // The address of another receiver must not lead beyond the file's end.
+                // The address of another receiver must not lead past the file's end.
                 try JournalTip.fileEnd(of: journal, files: files).map { min($0, end) }
             }
         case .failure(let failure):

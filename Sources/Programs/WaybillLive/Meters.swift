@@ -63,7 +63,7 @@ struct DelayMeter {
 struct SourceMeters {
     private struct Key: Hashable {
         let path: String
-        /// Of a file that is no segment.
+        /// Of a file that is not a segment.
         let stream: String?
         let env: String
         let app: String

@@ -49,7 +49,7 @@ package final class StatusClient: Sendable {
 
     /// Asks, and calls `done` once, on an event loop.
     ///
-    /// - Parameter position: with it, the receiver answers when the journal is durable beyond it, or after 8 s.
+    /// - Parameter position: with it, the receiver answers when the journal is durable after it, or after 8 s.
     func ask(after position: Int?, _ done: @escaping @Sendable (Answer) -> Void) {
         self.fetch(after: position) { result in
             done(

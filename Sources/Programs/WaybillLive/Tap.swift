@@ -90,7 +90,7 @@ package final class DurableEnd {
         try self.end(self.ask(after: nil, isStopped: { false }))
     }
 
-    /// The end once it is beyond `position`, or after a while.
+    /// The end once it is after `position`, or after a while.
     package func next(
         after position: JournalPosition, isStopped: () -> Bool
     ) throws(FileSystemError) -> JournalPosition {

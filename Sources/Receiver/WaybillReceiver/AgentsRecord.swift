@@ -188,7 +188,7 @@ extension ReceiverTelemetry {
 
     func agentsNotAnnounced(_ error: StoreError) {
         self.logger.notice(
-            "what agents: is cannot be said in the bucket, so store check does not compare it",
+            "what agents: is cannot be written to the bucket, so store check does not compare it",
             metadata: ["cause": "\(error)"])
     }
 }

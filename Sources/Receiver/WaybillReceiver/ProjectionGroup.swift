@@ -42,7 +42,7 @@ package struct ProjectionGroup<Files: FileSystem, Output: Projection & ~Copyable
     package private(set) var need = Need.finished
 
     private var members: [Member] = []
-    /// Readers for batches that are no longer in memory, one for those in front and one for those behind; the last used
+    /// Readers for batches that are no longer in memory, one for those before and one for those after; the last used
     /// is first.
     private var reader: BatchReader<Files>
     private var otherReader: BatchReader<Files>

@@ -104,7 +104,7 @@ package final class ProjectionBench: @unchecked Sendable {
                 var content = bytes
                 if name.hasSuffix(".gz"), name.contains("exports/") {
                     name.removeLast(3)
-                    content = Self.inflate(bytes) ?? Array("\(path) is no whole gzip file".utf8)
+                    content = Self.inflate(bytes) ?? Array("\(path) is not a whole gzip file".utf8)
                 }
                 #expect(result[name] == nil, "both \(name) and its compressed file are there")
                 result[name] = String(decoding: content, as: UTF8.self)

@@ -96,7 +96,7 @@ final class FleetBucket: @unchecked Sendable {
     private func readPieces() {
         for (key, bytes) in self.memory.objects where key.hasPrefix("journal/") && self.pieces[key] == nil {
             let piece = Self.read(key, bytes)
-            if piece == nil { self.life.violate("\(key) is no piece") }
+            if piece == nil { self.life.violate("\(key) is not a piece") }
             self.pieces[key] = piece ?? Piece(start: 0, end: 0)
             for batch in piece?.batches ?? [] { self.storedTokens.formUnion(FleetLedger.tokens(in: batch.bytes)) }
         }

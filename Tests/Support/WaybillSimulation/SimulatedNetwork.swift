@@ -479,7 +479,7 @@ extension Message {
             do throws(WireError) {
                 return try Message.decode(prefixOf: buffer)
             } catch {
-                preconditionFailure("a receiver sent what is no message: \(error)")
+                preconditionFailure("a receiver sent what is not a message: \(error)")
             }
         }
     }

@@ -71,7 +71,7 @@ final class SimulatedApp {
         self.agent.changed(path)
     }
 
-    /// The whole lines of what a call wrote: an event, and before it what became of others while the disk was full.
+    /// The whole lines of what a call wrote: an event, and before it the result of others while the disk was full.
     ///
     /// A line that tore is followed by the whole line, in another segment.
     private static func lines(of written: [UInt8]) -> [ArraySlice<UInt8>] {
