@@ -90,9 +90,6 @@ struct FleetClaims {
     let bucket: OpenBucket
     let claims: DeliveryClaims
 
-    /// A delivery that gets no answer tries again by itself, and says why it waits.
-    private static let budget = Duration.seconds(10)
-
     /// - Returns: `nil` outside a fleet.
     /// - Throws: an exit code, after saying why.
     init?(_ file: DeliverFile) throws {
@@ -103,7 +100,7 @@ struct FleetClaims {
         } catch {
             throw NetworkClient.ending(error)
         }
-        self.bucket = try NetworkClient.open(location, NetworkClient.StoreOptions(budget: Self.budget))
+        self.bucket = try NetworkClient.open(location, .brief())
         self.claims = DeliveryClaims(StoredClaims(self.bucket.store), merger: file.merger)
     }
 }

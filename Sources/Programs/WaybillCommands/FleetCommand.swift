@@ -59,7 +59,7 @@ struct FleetCommand: ParsableCommand {
         let location = try self.bucket.location()
         var report = FleetReport(store: location.text, time: POSIXClock().wallTime())
         try self.ask(&report)
-        let open = try NetworkClient.open(location, NetworkClient.StoreOptions(connectionCount: Self.workerCount))
+        let open = try NetworkClient.open(location, .brief(connectionCount: Self.workerCount))
         defer { open.close() }
         do throws(StoreError) {
             report.survey = try FleetSurvey(

@@ -26,6 +26,12 @@ package struct NetworkClient: Sendable {
         package var connectionCount = 4
         /// How long a call may try; `nil` for the client's own time.
         package var budget: Duration?
+
+        /// A store that does not answer, or whose certificate is not trusted, is an error after 10 s: a user waits for it, or
+        /// a delivery says why it waits and tries again by itself.
+        static func brief(connectionCount: Int = 4) -> StoreOptions {
+            StoreOptions(connectionCount: connectionCount, budget: .seconds(10))
+        }
     }
 
     /// What this process has of it.

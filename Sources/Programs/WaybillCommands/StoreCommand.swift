@@ -45,7 +45,7 @@ struct StoreInitCommand: ParsableCommand {
     func run() throws {
         try NetworkClient.own.require()
         let location = try self.bucket.location()
-        let open = try NetworkClient.open(location)
+        let open = try NetworkClient.open(location, .brief())
         defer { open.close() }
         do {
             let random = try SystemRandom.secretBytes(count: 16)
@@ -88,7 +88,7 @@ struct StoreCheckCommand: ParsableCommand {
     func run() throws {
         try NetworkClient.own.require()
         let location = try self.bucket.location()
-        let open = try NetworkClient.open(location, NetworkClient.StoreOptions(connectionCount: StoreProbe.racerCount))
+        let open = try NetworkClient.open(location, .brief(connectionCount: StoreProbe.racerCount))
         defer { open.close() }
         let id = Hexadecimal.text(SystemRandom.seed(), digitCount: 16)
         var probe = StoreProbe(open.store, clock: POSIXClock(), id: id)
@@ -159,7 +159,7 @@ struct StoreListCommand: ParsableCommand {
     func run() throws {
         try NetworkClient.own.require()
         let location = try self.bucket.location()
-        let open = try NetworkClient.open(location)
+        let open = try NetworkClient.open(location, .brief())
         defer { open.close() }
         do throws(StoreError) {
             if let prefix {
