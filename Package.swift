@@ -123,6 +123,8 @@ let package = Package(
         .target(
             name: "CWaybillSystem", path: "Sources/C/CWaybillSystem", exclude: privacyManifest.exclude,
             resources: privacyManifest.resources),
+        // Files that are taken into programs: the live page's, the door's script, and the reports as SQL.
+        .target(name: "CWaybillTexts", path: "Sources/C/CWaybillTexts"),
         .systemLibrary(
             name: "CLibcrypto", path: "Sources/C/CLibcrypto", pkgConfig: "libcrypto",
             providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]),
@@ -212,18 +214,17 @@ let package = Package(
 
         // Counts over the archive's days; it writes nothing to the data directory and opens no socket.
         module(
-            "Archive/WaybillReport",
+            "Archive/WaybillReport", exclude: ["reports.sql"],
             [
-                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON",
+                "CWaybillTexts", "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillSystem",
             ]),
 
-        // The live page: its three files are taken into the program by the C target.
-        .target(name: "CWaybillPage", path: "Sources/C/CWaybillPage"),
+        // The live page.
         module(
             "Programs/WaybillLive", exclude: ["Page"],
             [
-                "CWaybillPage", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJSON",
+                "CWaybillTexts", "WaybillData", "WaybillEvent", "WaybillExport", "WaybillHost", "WaybillJSON",
                 "WaybillProjection", "WaybillProtocol", "WaybillReport", "WaybillSystem", nio, nioHTTP, nioPosix,
             ]),
 
@@ -273,11 +274,10 @@ let package = Package(
         module(
             "Cloud/WaybillIngest",
             ["WaybillCompression", "WaybillEvent", "WaybillExport", "WaybillJSON", "WaybillSystem"]),
-        .target(name: "CWaybillScript", path: "Sources/C/CWaybillScript"),
         module(
             "Cloud/WaybillDoor", exclude: ["Script"],
             [
-                "CWaybillScript", "WaybillEvent", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillProtocol",
+                "CWaybillTexts", "WaybillEvent", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillProtocol",
                 "WaybillSpool", "WaybillSystem", lifecycle, logging, nio, nioHTTP, nioPosix, nioTLS, nioWebSocket,
             ]),
 

@@ -90,7 +90,7 @@ private func code(_ text: String) -> String {
     }
 
     @Test func `a property's name is a pointer's last part`() {
-        #expect(SQLReports.pointer("a/b~c'd") == "'/a~1b~0c''d'")
+        #expect(SQLValue.literal(SQLReports.pointer("a/b~c'd")).sql == "'/a~1b~0c''d'")
     }
 
     @Test func `conditions are those of the option`() throws {
@@ -107,6 +107,32 @@ private func code(_ text: String) -> String {
             "coalesce(kind = 'user' AND \"user\" IS NOT NULL, false) AS s2", "coalesce(\"user\" IS NULL, false) AS s3",
         ] { #expect(text.contains(step), "\(step)") }
         #expect(text.contains("a3 AS (SELECT a2.*") && !text.contains("a4 AS"))
+    }
+
+    @Test func `an option chooses the form of a query`() throws {
+        let text = try sql {
+            $0.screen = "Home"
+            $0.previous = true
+            $0.steps = ["screen=SignUp", "login"]
+            $0.strict = true
+            $0.rolling = "30"
+        }
+        for part in [
+            "lag(screen)", "AS previous", "h.m = m1 + 1", "// 86400000 AS d", "cohort + number + 1", "AS \"30 days\"",
+        ] { #expect(text.contains(part), "\(part)") }
+        for part in ["lead(screen)", "h.m >", "day - born", "active-weeks"] { #expect(!text.contains(part), "\(part)") }
+    }
+
+    @Test func `a section stands for each item, and what a value puts there is not read again`() {
+        let values: [String: SQLValue] = [
+            "all": .list([["x": .number(7)], ["x": .identifier("\"")]]), "none": .list([]), "off": .flag(false),
+            "on": .literal("{{x}}'{{#all}}"),
+        ]
+        for (text, filled) in [
+            ("a{{#all}}{{#former}}, {{former}}<{{/former}}{{number}}: {{x}}{{/all}}b", "a1: 7, 1<2: \"\"\"\"b"),
+            ("{{#on}}{{on}}{{/on}}{{^on}}no{{/on}}", "'{{x}}''{{#all}}'"), ("{{off}} {{#off}}no{{/off}}", "false "),
+            ("{{^none}}1{{/none}}{{^off}}2{{/off}}{{^other}}3{{/other}}{{#none}}no{{/none}}", "123"),
+        ] { #expect(SQLValue.fill(text[...], values) == filled, "\(text)") }
     }
 
     @Test func `a person's trait is the newest one so far`() throws {

@@ -1,4 +1,4 @@
-internal import CWaybillScript
+internal import CWaybillTexts
 
 /// What the door itself serves.
 enum DoorScript {
@@ -15,7 +15,7 @@ enum DoorScript {
     static let noFlags = Array(#"{"flags":{},"featureFlags":{},"errorsWhileComputingFlags":false}"#.utf8)
     /// `waybill.js`, as it was when the program was built.
     static let bytes: [UInt8] = {
-        let file = waybill_script()
+        let file = waybill_door_script()
         return Array(UnsafeBufferPointer(start: file.bytes, count: file.count))
     }()
 }

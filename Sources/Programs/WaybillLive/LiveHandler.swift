@@ -1,4 +1,4 @@
-internal import CWaybillPage
+internal import CWaybillTexts
 internal import NIOCore
 internal import NIOHTTP1
 internal import WaybillHost
@@ -234,7 +234,7 @@ final class ChannelSink: StreamSink {
 
 /// One file of the page, as it was when the program was built.
 ///
-/// The files are in `Page/`; `CWaybillPage` takes them into the program.
+/// The files are in `Page/`; `CWaybillTexts` takes them into the program.
 package struct PageFile: Sendable {
     package let path: String
     package let contentType: String
@@ -242,7 +242,7 @@ package struct PageFile: Sendable {
     /// Changes with the content.
     package let tag: String
 
-    private init(_ path: String, _ contentType: String, _ file: waybill_page_file) {
+    private init(_ path: String, _ contentType: String, _ file: waybill_text) {
         self.path = path
         self.contentType = contentType
         self.bytes = Array(UnsafeBufferPointer(start: file.bytes, count: file.count))
