@@ -11,15 +11,14 @@ extension ArchiveProjection {
     package mutating func retire(
         _ policy: RetentionPolicy, now: WallTime
     ) throws(FileSystemError) -> RetentionReport {
-        let data = DataDirectory(root: self.root, files: self.files)
         var days: [String: (folder: DayFolder, position: JournalPosition)] = [:]
-        var items = try self.sealedDays(in: data, &days)
+        var items = try self.sealedDays(&days)
         if policy.unsealedDayCountMax != nil { items += try self.overdueDays() }
         if !policy.quarantine.keepsAll { items += try self.quarantinedDays() }
         if !policy.setAside.keepsAll { items += try self.filesSetAside() }
         var limits: [String: RetentionLimit] = [:]
         for (bundle, limit) in policy.apps { limits[PartitionPath.component(bundle)] = limit }
-        let delivered = policy.condition == .delivered ? DeliveredDays(data, exports: policy.sentExports) : nil
+        let delivered = policy.condition == .delivered ? DeliveredDays(self.data, exports: policy.sentExports) : nil
         func isDelivered(_ item: RetainedItem) throws(FileSystemError) -> Bool {
             guard let delivered else { return true }
             switch item.part {
@@ -56,11 +55,11 @@ extension ArchiveProjection {
     // MARK: What there is
 
     private func sealedDays(
-        in data: DataDirectory<Files>, _ days: inout [String: (folder: DayFolder, position: JournalPosition)]
+        _ days: inout [String: (folder: DayFolder, position: JournalPosition)]
     ) throws(FileSystemError) -> [RetainedItem] {
         var items: [RetainedItem] = []
         let open = Set(self.set.paths.map { Path.parent(of: $0) })
-        try data.visitDays { folder throws(FileSystemError) in
+        try self.data.visitDays { folder throws(FileSystemError) in
             guard !open.contains(folder.path), self.seals[folder.path] == nil,
                 let manifest = try DayManifest.read(in: Path.join(self.root, folder.path), files: self.files)
             else { return }

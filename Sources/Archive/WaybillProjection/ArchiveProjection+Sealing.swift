@@ -18,14 +18,6 @@ extension ArchiveProjection {
     /// How many days one checkpoint starts to seal; the others follow with the next.
     private static var sealCountMax: Int { 1000 }
 
-    /// The state of a day that decides where a batch's lines go.
-    struct DayStanding {
-        /// How often it was sealed, including a seal in progress.
-        var revision = 0
-        /// Lines of batches before it are in files of the manifest.
-        var sealedBefore = JournalPosition(0)
-    }
-
     package var nextDue: WallTime? { self.openDays.nextDue }
 
     package var isSealing: Bool { !self.seals.isEmpty }
@@ -39,37 +31,15 @@ extension ArchiveProjection {
         return self.sealed
     }
 
-    func standing(of folder: String) throws(FileSystemError) -> DayStanding {
-        let path = Path.join(self.root, folder)
-        var standing = DayStanding()
-        if try self.files.status(at: path) != nil {
-            if let manifest = try DayManifest.read(in: path, files: self.files) {
-                standing.revision = manifest.revision
-                standing.sealedBefore = manifest.position
-            } else {
-                // The manifest was removed; the sealed files still show their number.
-                while try self.isSealedAlone(Path.join(path, DayFolder.openPart(revision: standing.revision))) {
-                    standing.revision += 1
-                }
-            }
-        }
-        if let seal = self.seals[folder] { standing.revision = seal.revision }
-        return standing
-    }
-
-    private func isSealedAlone(_ stem: String) throws(FileSystemError) -> Bool {
-        guard try self.files.status(at: stem + ".ndjson") == nil else { return false }
-        return try self.files.status(at: stem + ".ndjson.gz") != nil
-    }
-
     // MARK: Beginning
 
     /// The seals that a checkpoint at `position` starts.
     func dueSeals(_ moment: SealMoment, at position: JournalPosition) throws(FileSystemError) -> [String: Seal] {
         var seals: [String: Seal] = [:]
         for folder in self.openDays.due(moment).sorted().prefix(Self.sealCountMax) where self.seals[folder] == nil {
+            let standing = try DayStanding(of: folder, in: self.data, seal: nil)
             seals[folder] = Seal(
-                revision: try self.standing(of: folder).revision + 1, position: position.rawValue, sealedAt: moment.now)
+                revision: standing.revision + 1, position: position.rawValue, sealedAt: moment.now)
         }
         return seals
     }
@@ -141,12 +111,12 @@ extension ArchiveProjection {
         try self.files.synchronizeDirectory(directory)
         var changes: [String: String?] = [:]
         changes.updateValue(nil, forKey: Self.sealPrefix + folder)
-        for suffix in Self.suffixes {
+        for suffix in ArchivePair.suffixes {
             let path = Path.join(folder, seal.stem) + suffix
             changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path)
         }
         try self.state.commit(changes)
-        for suffix in Self.suffixes { self.set.forget(Path.join(folder, seal.stem) + suffix) }
+        for suffix in ArchivePair.suffixes { self.set.forget(Path.join(folder, seal.stem) + suffix) }
         self.seals[folder] = nil
         // After a lost checkpoint, the next file may have existed before this one was sealed.
         let next = Path.join(folder, DayFolder.openPart(revision: seal.revision)) + ".ndjson"
@@ -266,7 +236,7 @@ extension ArchiveProjection {
             if try self.files.status(at: Path.join(self.root, path)) != nil {
                 try self.files.unlink(Path.join(self.root, path))
             }
-            for suffix in Self.suffixes {
+            for suffix in ArchivePair.suffixes {
                 changes.updateValue(nil, forKey: FileSet<Files>.keyPrefix + path.dropLast(7) + suffix)
             }
             notes.append("\(path) was sealed after the checkpoint in use")

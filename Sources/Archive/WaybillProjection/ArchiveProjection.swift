@@ -26,9 +26,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         var numbers: [StreamDescription: Int] = [:]
     }
 
-    let root: String
-    let journal: String
-    let files: Files
+    let data: DataDirectory<Files>
     private let quotas: PartitionQuotas
     private(set) var cutOff: CutOff
     var state: StateStore<Files>
@@ -55,6 +53,8 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package static var takesParsedLines: Bool { false }
     package var name: String { "archive" }
+    var root: String { self.data.root }
+    var files: Files { self.data.files }
 
     package init(
         data: DataDirectory<Files>, zone: TimeZoneRules, cutOffSecond: Int = CutOff.usualSecondOfDay,
@@ -65,9 +65,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         let state = try StateStore(path: data.statePath("archive"), files: data.files)
         self.erased = erased
         self.poison = poison
-        self.root = data.root
-        self.journal = data.journal
-        self.files = data.files
+        self.data = data
         self.cutOff = CutOff(zone: zone, secondOfDay: cutOffSecond)
         self.openDays = OpenDays(self.cutOff)
         self.quotas = quotas
@@ -90,16 +88,22 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         self.census = OutcomeCensus()
         try self.state.settle()
         var notes = self.state.recovery.notes
-        try self.finishRepairs()
+        try PairExchange.finish(&self.state, in: self.data)
         try DeletionRecord(root: self.root, files: self.files).finish(&self.state)
         notes += try self.recoverSeals()
-        if let note = try self.rebuildCheckpoint() { notes.append(note) }
+        let lost = LostCheckpoint(
+            data: self.data, entries: self.state.entries, seals: self.seals, journal: self.routedJournal)
+        if let rebuilt = try lost.rebuilt() {
+            try self.state.commit(rebuilt.changes)
+            notes.append(rebuilt.note)
+        }
+        let apps = try ArchiveRouter.apps(in: self.data, self.checkpointedLengths.keys)
         self.router = ArchiveRouter(
-            zone: self.cutOff.zone, apps: try self.apps(), quotas: self.quotas, entries: self.state.entries,
-            erased: self.erased, poison: self.poison)
+            zone: self.cutOff.zone, apps: apps, quotas: self.quotas, entries: self.state.entries, erased: self.erased,
+            poison: self.poison)
         var recovery = try self.recoverFiles()
         if !recovery.shortFiles.isEmpty {
-            notes += try self.repair(recovery.shortFiles)
+            notes += try self.repair(recovery.shortFiles.keys)
             recovery.shortFiles = [:]
             _ = try self.recoverFiles()
         }
@@ -109,12 +113,46 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
             position: self.checkpointedPosition, report: notes.filter { !$0.isEmpty }.joined(separator: ", "))
     }
 
+    private var routedJournal: RoutedJournal<Files> {
+        RoutedJournal(
+            data: self.data, entries: self.state.entries, zone: self.router.zone, erased: self.erased,
+            poison: self.poison)
+    }
+
+    /// Repairs files that are missing or shorter than in the checkpoint: the remaining runs are kept, the runs after them
+    /// are taken from the journal as far back as it reaches, and the damaged pair is set aside.
+    ///
+    /// - Returns: the result for each pair, for logs.
+    private mutating func repair(_ paths: some Sequence<String>) throws(FileSystemError) -> [String] {
+        let lengths = self.checkpointedLengths
+        var damaged: [String: DamagedPair] = [:]
+        for stem in Set(paths.compactMap(ArchivePair.stem)).sorted() {
+            damaged[stem] = try DamagedPair(stem, in: self.data, lengths: lengths)
+        }
+        let places = try DamagedPlaces(of: damaged, in: self.data, lengths: lengths, seals: self.seals)
+        let journal = self.routedJournal
+        try journal.visitRuns(upTo: self.checkpointedPosition) { run, route, batch in
+            if let stem = places.stem(of: run, route, batch) { damaged[stem]?.found(run, of: batch) }
+        }
+        var exchange = PairExchange(in: self.data)
+        for (_, pair) in damaged.sorted(by: { $0.key < $1.key }) {
+            try exchange.begin(pair, try pair.plan(in: self.data))
+        }
+        try journal.visitRuns(upTo: self.checkpointedPosition) { (run, route, batch) throws(FileSystemError) in
+            if let stem = places.stem(of: run, route, batch) { try exchange.append(run, of: batch, to: stem) }
+        }
+        let written = try exchange.synchronize()
+        try self.state.commit(written.changes)
+        try PairExchange.finish(&self.state, in: self.data)
+        return written.notes
+    }
+
     private mutating func recoverFiles() throws(FileSystemError) -> FileSet<Files>.Recovery {
-        let coverage = JournalCoverage(directory: self.journal, files: self.files)
+        let coverage = JournalCoverage(directory: self.data.journal, files: self.files)
         let position = self.checkpointedPosition
         let (root, files) = (self.root, self.files)
         return try self.set.recover(
-            from: self.state.entries, roots: Self.roots,
+            from: self.state.entries, roots: ArchivePair.roots,
             isRebuilt: { () throws(FileSystemError) in try coverage.isWhole(from: position) },
             isKept: { (path) throws(FileSystemError) in
                 // The rest of an interrupted seal; the seal starts again.
@@ -123,7 +161,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
                     try Self.dropUnfinished(Path.join(root, path), files)
                     return true
                 }
-                guard Self.isOwnName(Path.name(of: path)) else { return true }
+                guard ArchivePair.isOwnName(Path.name(of: path)) else { return true }
                 let sealed = Path.join(root, path[..<(path.lastIndex(of: ".") ?? path.endIndex)] + ".ndjson.gz")
                 try Self.dropUnfinished(sealed, files)
                 // The checkpoint no longer has those of sealed days.
@@ -145,22 +183,6 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         try files.unlink(path)
         try files.synchronizeDirectory(directory)
     }
-
-    /// The existing folders of apps.
-    func apps() throws(FileSystemError) -> Set<String> {
-        try ArchiveRouter.apps(
-            in: DataDirectory(root: self.root, files: self.files), self.checkpointedLengths.keys)
-    }
-
-    /// Whether this projection may have written a file; other files are left alone.
-    static func isOwnName(_ name: String) -> Bool {
-        guard name.hasSuffix(".ndjson") || name.hasSuffix(".sources") else { return false }
-        let stem = name.prefix { $0 != "." }
-        return PartitionPath.partNumber(of: name) != nil || PartitionPath.lateNumber(of: name) != nil
-            || QuarantineReason(rawValue: String(stem)) != nil
-    }
-
-    static var roots: [String] { ["archive", "quarantine"] }
 
     var checkpointedPosition: JournalPosition {
         JournalPosition(Int(self.state.entries["position"] ?? "0") ?? 0)
@@ -303,7 +325,7 @@ package struct ArchiveProjection<Files: FileSystem>: ~Copyable, Projection {
         var stem = route.place
         var sealedBefore = JournalPosition(0)
         if route.isDay {
-            let standing = try self.standing(of: route.place)
+            let standing = try DayStanding(of: route.place, in: self.data, seal: self.seals[route.place])
             stem = Path.join(route.place, DayFolder.openPart(revision: standing.revision))
             sealedBefore = standing.sealedBefore
         }

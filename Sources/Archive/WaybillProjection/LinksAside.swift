@@ -3,7 +3,7 @@ package import WaybillSystem
 
 extension ArchiveProjection {
     package func setLinksAside() throws(FileSystemError) -> [String] {
-        try FileSet.setLinksAside(in: Self.roots, root: self.root, files: self.files)
+        try FileSet.setLinksAside(in: ArchivePair.roots, root: self.root, files: self.files)
     }
 }
 

@@ -34,6 +34,35 @@ struct Seal: Hashable, Sendable {
     var stem: String { DayFolder.openPart(revision: self.revision - 1) }
 }
 
+/// The state of a day that decides where a batch's lines go.
+struct DayStanding: Hashable, Sendable {
+    /// How often the day was sealed, including a seal in progress.
+    private(set) var revision = 0
+    /// Lines of batches before it are in files of the manifest.
+    private(set) var sealedBefore = JournalPosition(0)
+
+    /// Reads it from a day's folder.
+    ///
+    /// - Parameter seal: the day's seal in progress.
+    init(
+        of folder: String, in data: DataDirectory<some FileSystem>, seal: Seal?
+    ) throws(FileSystemError) {
+        let path = Path.join(data.root, folder)
+        if try data.files.status(at: path) != nil {
+            if let manifest = try DayManifest.read(in: path, files: data.files) {
+                self.revision = manifest.revision
+                self.sealedBefore = manifest.position
+            } else {
+                // The manifest was removed; the sealed files still show their number.
+                while try ArchivePair.isSealed(
+                    Path.join(folder, DayFolder.openPart(revision: self.revision)), in: data)
+                { self.revision += 1 }
+            }
+        }
+        if let seal { self.revision = seal.revision }
+    }
+}
+
 /// Counts lines of a part, in order, and tracks the times of their events.
 struct SealTally<Files: FileSystem>: ~Copyable {
     private(set) var lineCount = 0
