@@ -199,6 +199,26 @@ private struct PairBench {
         #expect(plan == DamagedPair.Plan(keptByteCount: 26))
     }
 
+    @Test func `runs of empty lines that the sources still have are counted once`() throws {
+        let bench = try PairBench()
+        let stem = "quarantine/date=2026-11-20/empty"
+        let texts = ["\n", "\n\n", "\n"]
+        var runs: [SourceRun] = []
+        bench.visit(texts) { run, batch in
+            runs.append(
+                RoutedRun(range: run.range, lineCount: run.lineCount, content: .emptyLines).source(of: batch, at: 0))
+        }
+        let lengths = bench.place("", runs, stem: stem)
+        bench.place("", Array(runs[..<2]), stem: stem)
+        var pair = try DamagedPair(stem, in: bench.data, lengths: lengths)
+        #expect(pair.runs == Array(runs[..<2]))
+        // The journal no longer has the first.
+        bench.visit(Array(texts[1...]), from: 1) { run, batch in
+            pair.found(RoutedRun(range: run.range, lineCount: run.lineCount, content: .emptyLines), of: batch)
+        }
+        #expect(try pair.plan(in: bench.data) == DamagedPair.Plan(keptRuns: runs))
+    }
+
     @Test func `a run belongs in the damaged file that was open when its batch was written`() throws {
         let bench = try PairBench()
         let runs = bench.runs(Self.texts)

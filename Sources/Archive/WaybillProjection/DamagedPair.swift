@@ -113,7 +113,9 @@ struct DamagedPair {
             guard run.range.upperBound <= self.leftByteCount else { continue }
             if try data.checksum(of: file, run.range) != item.checksum { return nil }
         }
-        return self.runs.filter { $0.range.upperBound <= start } + items
+        // Runs without bytes stand at the same place, whether the journal has them or not.
+        let found = Set(items.map { RunKey($0) })
+        return self.runs.filter { $0.range.upperBound <= start && !found.contains(RunKey($0)) } + items
     }
 
     private func lineCount(
