@@ -1,10 +1,11 @@
 import Glibc
 import Testing
-import Waybill
 import WaybillEvent
 import WaybillSystem
 import WaybillTestSupport
 import WaybillTesting
+
+@testable import Waybill
 
 private typealias Fault = FaultyFiles.Fault
 
@@ -126,4 +127,25 @@ private func onThreads(_ indices: Range<Int>, _ body: @escaping @Sendable (Int) 
         #expect(names.filter { $0.hasPrefix("\"e\(thread)-") } == (0..<10_000).map { "\"e\(thread)-\($0)\"" })
     }
     #expect(Set(lines.map { member("id", of: $0) }).count == 40_000)
+}
+
+@Test func `drops that the app did not request are reported by reason, once`() {
+    var drops = UnreportedDrops()
+    for reason in [.optedOut, .sampled, .filtered, .purged, .disabled] as [DropReason] { drops.count(reason) }
+    #expect(drops.isEmpty)
+    for reason in [.unanswered, .invalid, .tooLarge, .invalid] as [DropReason] { drops.count(reason) }
+    #expect(!drops.isEmpty)
+    var fields = Fields()
+    drops.put(to: &fields)
+    #expect(text(fields) == #""count":4,"invalid":2,"too_large":1,"unanswered":1"#)
+    drops.removeAll()
+    #expect(drops.isEmpty)
+    drops.count(.diskFull)
+    var later = Fields()
+    drops.put(to: &later)
+    #expect(text(later) == #""count":1,"disk_full":1"#)
+}
+
+private func text(_ fields: borrowing Fields) -> String {
+    String(decoding: fields.buffer.bytes, as: UTF8.self)
 }

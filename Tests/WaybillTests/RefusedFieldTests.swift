@@ -1,6 +1,7 @@
 import Testing
-import Waybill
-import WaybillEvent
+
+@testable import Waybill
+@testable import WaybillEvent
 
 /// Has no form in an event: it encodes itself without end.
 private struct Endless: Encodable {
@@ -56,4 +57,14 @@ private struct Named: Event, Encodable {
     _ = client.core.setConsent(analytics: false, ads: false)
     client.track(Booked(room: "a"))
     #expect(client.members("name") == ["\"wb.consent\""])
+}
+
+@Test func `a fault is reported once for each event, field and type, and only the first 32`() {
+    var reported = ReportedFaults()
+    func isNew(_ event: String, _ field: String, _ type: String) -> Bool {
+        reported.insert(FieldFault(field: field, type: type, remedy: ""), of: event)
+    }
+    #expect(isNew("a", "x", "T") && isNew("b", "x", "T") && isNew("a", "y", "T") && isNew("a", "x", "U"))
+    #expect(!isNew("a", "x", "T") && !isNew("a", "x", "U"))
+    #expect((0..<100).count { isNew("c\($0)", "x", "T") } == 28)
 }

@@ -28,7 +28,7 @@ extension ClientCore {
             }
         }
         if before.phase == .background, phase == .foreground {
-            self.state.withLock { $0.wasUnseen(from: before.since, to: now.monotonic) }
+            self.state.withLock { $0.times.wasUnseen(from: before.since, to: now.monotonic) }
         }
         // A suspended process must not hold a lock on a shared file.
         if phase == .background {

@@ -297,15 +297,19 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package var counters: WaybillClient.Counters {
-        self.state.withLock { $0.counters }
+        self.state.withLock { state in
+            var counters = state.counters
+            counters.heldCount = state.held.count
+            return counters
+        }
     }
 
     package var identity: EventIdentity {
-        self.state.withLock { $0.identity }
+        self.state.withLock { $0.user.ids }
     }
 
     package var consent: Consent? {
-        self.state.withLock { $0.consent }
+        self.state.withLock { $0.consent.answer }
     }
 
     /// Counts an event that cannot be stored.
@@ -314,7 +318,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package func screenEnded() {
-        self.state.withLock { $0.screenEnded() }
+        self.state.withLock { $0.times.screenEnded() }
     }
 }
 
@@ -323,8 +327,8 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
 extension ClientCore {
     private var install: Install {
         var install = self.state.withLock { state in
-            var install = Install(anonymous: state.anonymous, sessionNumber: state.sessionNumber)
-            install.consent = state.consent
+            var install = Install(anonymous: state.user.ids.anonymous, sessionNumber: state.user.ids.sessionNumber)
+            install.consent = state.consent.answer
             return install
         }
         install.environment = self.environment
@@ -335,7 +339,7 @@ extension ClientCore {
     }
 
     private var isConsentUnsaved: Bool {
-        self.state.withLock { $0.isConsentUnsaved }
+        self.state.withLock { $0.saving.isUnsaved }
     }
 
     /// Retries saving consent that could not be saved; returns the error if it fails again.
@@ -392,9 +396,9 @@ extension ClientCore {
 
     /// Writes this process's state of the install.
     private func save(_ written: inout Install?, _ precedence: Precedence) throws(FileSystemError) {
-        let answer = self.state.withLock { $0.beginSavingConsent() }
+        let attempt = self.state.withLock { $0.saving.beginAttempt() }
         let own = self.install
-        guard !own.isSameIdentity(as: written) || precedence == .own || answer.isUnsaved else { return }
+        guard !own.isSameIdentity(as: written) || precedence == .own || attempt.isUnsaved else { return }
         var isLocked = false
         written = try Install.withLock(in: self.directory, on: self.files) { hasLock throws(FileSystemError) in
             isLocked = hasLock
@@ -409,13 +413,15 @@ extension ClientCore {
                     install.anonymous = found.anonymous
                     install.salt = found.salt ?? own.salt
                 }
-                install.consent = self.state.withLock { $0.consent(toSave: own.consent, answer, found: found.consent) }
+                install.consent = self.state.withLock {
+                    $0.saving.consent(toSave: own.consent, attempt, found: found.consent)
+                }
             }
             try install.write(in: self.directory, on: self.files)
             return own
         }
         // Without the lock, another process may have written at the same time: retry then.
-        if isLocked { self.state.withLock { $0.consentSaved(answer) } }
+        if isLocked { self.state.withLock { $0.saving.saved(attempt) } }
     }
 
     /// Which ids to write to the install file.
@@ -433,7 +439,7 @@ extension ClientCore {
     /// Each evicted segment is reported before it is deleted.
     private var keeper: SpoolKeeper<Files> {
         SpoolKeeper(directory: self.directory, on: self.files) {
-            self.state.withLock { $0.newSegmentName(at: self.now()) }
+            self.state.withLock { $0.ids.timed(at: self.now()).text }
         } tell: { eviction in
             self.state.withLock { $0.evicted(eviction, at: self.now()) }
         }

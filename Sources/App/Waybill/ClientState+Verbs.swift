@@ -15,21 +15,16 @@ extension ClientState {
     mutating func setUser(_ id: String?, _ draft: borrowing EventDraft, at now: Moment) -> TrackOutcome {
         if let id, id.isEmpty || id.utf8.count > EventLimits.userByteCountMax { return self.drop(.invalid) }
         guard !draft.isDropped else { return self.drop(.filtered) }
-        self.identity.user = id
+        self.user.setUser(id)
         self.identityChanged()
-        guard self.isAllowed else { return self.drop(.optedOut) }
+        guard self.consent.isAllowed else { return self.drop(.optedOut) }
         return self.write(draft, at: now)
     }
 
     /// Returns `false`, without any change, if lines would have too little room left for fields.
     mutating func setVendorID(_ id: String?, for provider: ProviderID) -> Bool {
-        var vendor = self.identity.vendor.filter { $0.provider != provider }
-        if let id { vendor.append(EventIdentity.VendorID(provider: provider, id: id)) }
-        let byteCount = vendor.reduce(0) { $0 + $1.provider.description.utf8.count + $1.id.utf8.count }
-        guard id == nil || byteCount <= EventLimits.vendorIDsByteCountMax else { return false }
-        self.identity.vendor = vendor
-        self.identityChanged()
-        return true
+        defer { self.identityChanged() }
+        return self.user.setVendorID(id, for: provider)
     }
 
     /// Adds fields to those registered before; returns `false`, without any change, if there would be too many.
@@ -53,28 +48,22 @@ extension ClientState {
     }
 
     mutating func setConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
-        if self.isAsking { self.answered(consent) }
+        // Lines that waited for the answer are written before the consent event, or dropped.
+        if self.consent.answered(consent) { self.dropHeldLines(.optedOut) }
         self.counters.omittedCategories += UInt64(consent.categories.count - consent.writtenCategories.count)
-        self.remember(consent)
-        self.consentCount += 1
-        self.consentAttemptCount = 0
-        self.consentTried = now.monotonic
+        self.context.setConsent(consent)
+        self.identityChanged()
+        self.saving.changed(at: now.monotonic)
         return self.sayConsent(consent, at: now)
     }
 
-    /// Lets the lines that waited for the answer be written, before the consent event, or drops them.
-    private mutating func answered(_ consent: Consent) {
-        self.isAsking = false
-        self.isDirect = self.gathering == nil
-        guard !consent.analytics else { return }
-        for _ in 0..<self.held.count { self.counters.count(.optedOut) }
-        self.held = HeldLines()
-        self.counters.heldCount = 0
+    private mutating func dropHeldLines(_ reason: DropReason) {
+        for _ in 0..<self.held.removeAll() { self.counters.count(reason) }
     }
 
     /// Stores the consent event again: a purge deleted it, and it still applies.
     mutating func repeatConsent(at now: Moment) -> TrackOutcome? {
-        self.consent.map { self.sayConsent($0, at: now) }
+        self.consent.answer.map { self.sayConsent($0, at: now) }
     }
 
     private mutating func sayConsent(_ consent: Consent, at now: Moment) -> TrackOutcome {
@@ -87,23 +76,13 @@ extension ClientState {
         return self.write(said.draft, at: now)
     }
 
-    /// Adopts the consent set before this process started.
-    mutating func remember(_ consent: Consent) {
-        self.consent = consent
-        self.isAllowed = consent.analytics
-        self.context.setConsent(consent)
-        self.identityChanged()
-    }
-
     /// - Parameter registered: the configuration's fields.
     mutating func reset(registering registered: EventDraftBox?, at now: Moment) {
-        self.identity.user = nil
-        self.identity.vendor = []
-        self.identity.anonymous = UniqueID.random(&self.generator).text
+        self.user.reset(anonymous: self.ids.anonymous(), session: self.ids.timed(at: now))
+        self.identityChanged()
         self.context.leaveScreen()
         self.context.common = registered
-        self.beginSession(at: now)
-        self.activity = now
+        self.activity.sessionBegan(at: now)
     }
 
     /// Reports an eviction from the spool.
@@ -125,37 +104,16 @@ extension ClientState {
 
     /// Forgets the user and the lines held in memory, and closes the open segment.
     mutating func purge() {
-        self.identity.user = nil
-        self.identity.vendor = []
+        self.user.forgetUser()
         self.identityChanged()
         self.context.leaveScreen()
-        for _ in 0..<self.held.count { self.counters.count(.purged) }
-        self.held = HeldLines()
-        self.counters.heldCount = 0
+        self.dropHeldLines(.purged)
         self.spool.closeSegment()
-    }
-
-    /// Records that an event reported how long the current screen was shown: the next screen does not repeat it.
-    mutating func screenEnded() {
-        self.isScreenEnded = true
-    }
-
-    /// Excludes time in the background from the time spent on the current screen.
-    mutating func wasUnseen(from start: MonotonicTime, to end: MonotonicTime) {
-        self.screenEntered = self.screenEntered + (end - max(start, self.screenEntered))
     }
 
     mutating func closeSegment() {
         _ = self.release()
         self.spool.closeSegment()
-    }
-
-    mutating func newSegmentName(at now: Moment) -> String {
-        UniqueID.timed(now.wall.milliseconds, &self.generator).text
-    }
-
-    mutating func newSalt() -> PrivacySalt {
-        PrivacySalt(&self.generator)
     }
 
     mutating func installFailed() {

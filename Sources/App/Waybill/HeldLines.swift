@@ -13,7 +13,9 @@ struct HeldLines: ~Copyable {
         let type: ObjectIdentifier
     }
 
-    static let byteCountMax = 256 << 10
+    private static let byteCountMax = 256 << 10
+    /// The number of gathered bytes that are written together.
+    private static let gatheredByteCountMax = 64 << 10
 
     private var bytes: [UInt8] = []
     private var lines: [Line] = []
@@ -21,9 +23,17 @@ struct HeldLines: ~Copyable {
     private var byteCounts: [Int] = []
     /// The sequence number of the first line.
     private var firstSequence: UInt64 = 0
+    /// How long lines are gathered in memory; `nil` if they are written at once.
+    let gathering: Duration?
+    private var gatheringSince: MonotonicTime?
+    /// How often a disk accepted everything again after failed writes.
+    private(set) var recoveryCount: UInt64 = 0
+
+    init(gathering: Duration?) {
+        self.gathering = gathering
+    }
 
     var count: Int { self.lines.count }
-    var byteCount: Int { self.bytes.count }
     var isEmpty: Bool { self.lines.isEmpty }
 
     /// Adds a line; returns the number of old lines dropped to make room.
@@ -48,8 +58,26 @@ struct HeldLines: ~Copyable {
         return lostCount
     }
 
+    /// Whether lines were gathered for long enough, or are enough, to be written; called after each line.
+    mutating func isDue(at now: MonotonicTime) -> Bool {
+        guard let gathering else { return false }
+        let since = self.gatheringSince ?? now
+        self.gatheringSince = since
+        return self.bytes.count >= Self.gatheredByteCountMax || now - since >= gathering
+    }
+
+    /// Removes all lines; returns how many there were.
+    mutating func removeAll() -> Int {
+        defer {
+            self.lines = []
+            self.byteCounts = []
+            self.bytes = []
+        }
+        return self.lines.count
+    }
+
     /// Renumbers the lines, starting with `sequence`.
-    mutating func renumber(from sequence: UInt64) {
+    private mutating func renumber(from sequence: UInt64) {
         guard sequence != self.firstSequence else { return }
         self.firstSequence = sequence
         var renumbered: [UInt8] = []
@@ -70,16 +98,19 @@ struct HeldLines: ~Copyable {
         self.bytes = renumbered
     }
 
-    /// Passes the lines to a writer, and removes those it stored.
+    /// Passes the lines to a writer, and removes those it stored; returns the error if not all could be written.
     ///
     /// - Parameters:
+    ///   - sequence: the number that the first line gets.
     ///   - store: receives the lines and the byte count of each; returns how many it stored.
     ///   - stored: called with each stored line and its number.
     mutating func release(
-        _ store: (UnsafeRawBufferPointer, UnsafeBufferPointer<Int>) -> Int,
+        from sequence: UInt64,
+        _ store: (UnsafeRawBufferPointer, UnsafeBufferPointer<Int>) -> (storedCount: Int, failure: FileSystemError?),
         stored: (_ line: ArraySlice<UInt8>, _ sequence: UInt64, EventKind, ObjectIdentifier) -> Void
-    ) {
-        let storedCount = self.bytes.withUnsafeBytes { lines in
+    ) -> FileSystemError? {
+        self.renumber(from: sequence)
+        let (storedCount, failure) = self.bytes.withUnsafeBytes { lines in
             self.byteCounts.withUnsafeBufferPointer { store(lines, $0) }
         }
         var start = 0
@@ -90,6 +121,9 @@ struct HeldLines: ~Copyable {
             start = end
         }
         self.dropFirst(storedCount, byteCount: start)
+        self.gatheringSince = nil
+        if failure == nil, self.gathering == nil { self.recoveryCount += 1 }
+        return failure
     }
 
     private mutating func dropFirst(_ count: Int, byteCount: Int) {

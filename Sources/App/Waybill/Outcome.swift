@@ -1,3 +1,4 @@
+internal import WaybillEvent
 internal import WaybillSpool
 internal import WaybillSystem
 
@@ -118,8 +119,8 @@ extension WaybillClient {
             self.drops.reduce(0, +)
         }
 
-        mutating func count(storedByteCount: Int, count: Int = 1) {
-            self.stored += UInt64(count)
+        mutating func count(storedByteCount: Int) {
+            self.stored += 1
             self.storedByteCount += UInt64(storedByteCount)
         }
 
@@ -146,6 +147,33 @@ extension WaybillClient.Counters: CustomStringConvertible {
         let why = reasons.isEmpty ? "" : " (\(reasons.joined(separator: ", ")))"
         return
             "\(self.stored) stored, \(self.droppedCount) dropped\(why), \(self.heldCount) held, \(self.evicted) evicted"
+    }
+}
+
+/// The drops that no `wb.dropped` event has reported yet.
+struct UnreportedDrops {
+    private var counts = [UInt64](repeating: 0, count: DropReason.Code.allCases.count)
+    private(set) var isEmpty = true
+
+    /// Counts a drop, unless the app requested it.
+    mutating func count(_ reason: DropReason) {
+        guard reason.isReported else { return }
+        self.counts[reason.code.rawValue] += 1
+        self.isEmpty = false
+    }
+
+    /// Adds the event's fields: the number of all drops, then that of each reason.
+    func put(to fields: inout Fields) {
+        fields.put("count", self.counts.reduce(0, +))
+        for code in DropReason.Code.allCases where self.counts[code.rawValue] > 0 {
+            fields.put(DropReason(code).description, self.counts[code.rawValue])
+        }
+    }
+
+    /// Records that an event reported them.
+    mutating func removeAll() {
+        for index in self.counts.indices { self.counts[index] = 0 }
+        self.isEmpty = true
     }
 }
 
