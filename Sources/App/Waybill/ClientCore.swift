@@ -13,28 +13,17 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     private let environment: DeploymentEnvironment
     let lifecycle: WaybillClient.Lifecycle
     private let registered: KeyValuePairs<String, (any FieldValue & Sendable)?>
-    private let quota: SpoolQuota
     private let writer: String
-    private let makeSalt: @Sendable () -> PrivacySalt
     private let execute: Execute
     package let installOrigin: InstallOrigin
     let state: Lock<ClientState<Files>>
     private let drafts = DraftPool()
-    /// The salt for hashing private values; never locked together with `state`.
-    private let currentSalt: Lock<PrivacySalt?>
-    /// Increases with each new salt.
-    private let saltMark = Atomic<UInt64>(0)
+    private let currentSalt: CurrentSalt
     /// The install as last written; `nil` if it could not be read, and is written only by a reset or a consent change.
     ///
     /// Locked before `state`.
     private let written: Lock<Install?>
-    /// An upper bound for the size of the spool's segments; it still includes segments delivered since the last count.
-    private let spoolByteCount = Atomic(0)
-    /// The time of the last quota check, by the monotonic clock, in nanoseconds.
-    private let upkeepTime: Atomic<Int64>
-    private let segmentByteCountMax: Int
-    /// Held by the thread that checks the quota.
-    private let upkeep = Lock(())
+    private let upkeep: QuotaUpkeep
     private let power: PowerKeeper?
     let phase: Lock<(phase: AppPhase, since: MonotonicTime)>
 
@@ -62,13 +51,11 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         self.environment = configuration.environment
         self.lifecycle = configuration.lifecycle
         self.registered = configuration.registered
-        self.quota = configuration.quota.spool
-        self.segmentByteCountMax = segmentByteCountMax
-        self.makeSalt = makeSalt
         self.execute = execute
         let now = Moment(wall: clock.wallTime(), monotonic: clock.monotonicTime())
         self.phase = Lock((.foreground, now.monotonic))
-        self.upkeepTime = Atomic(now.monotonic.nanoseconds)
+        let quota = configuration.quota.spool
+        self.upkeep = QuotaUpkeep(quota, segmentByteCountMax: segmentByteCountMax, at: now.monotonic)
         var generator = SeededGenerator(seed: seed)
         let writer = UniqueID.timed(now.wall.milliseconds, &generator)
         self.writer = writer.text
@@ -77,14 +64,14 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
         do throws(FileSystemError) {
             let spool = try SpoolWriter(
                 directory: configuration.spool, writer: writer.text, on: files,
-                segmentByteCountMax: segmentByteCountMax, freeByteCountMin: self.quota.freeByteCountMin,
+                segmentByteCountMax: segmentByteCountMax, freeByteCountMin: quota.freeByteCountMin,
                 settledBy: Install.fileName)
             protect(configuration.spool)
             hadSegments = spool.hadSegments
             start = try InstallStart.begin(configuration, on: files, at: now.wall, makeSalt, &generator)
             self.installOrigin = start.origin
             self.written = Lock(start.written)
-            self.currentSalt = Lock(start.install.salt)
+            self.currentSalt = CurrentSalt(start.install.salt, makeSalt)
             var state = ClientState(
                 spool: spool, writer: writer, origin: configuration.origin, start,
                 generator: generator, at: now, gathering: configuration.durability.gathering,
@@ -135,11 +122,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     ) -> TrackOutcome {
         guard let index = self.drafts.claim() else { return self.trackAlone(take) }
         let place = self.drafts.place(index)
-        let saltMark = self.saltMark.load(ordering: .acquiring)
-        if saltMark != place.pointee.saltMark {
-            place.pointee.salt = self.salt
-            place.pointee.saltMark = saltMark
-        }
+        self.currentSalt.refresh(&place.pointee)
         take(&place.pointee.draft, self.rules, place.pointee.salt)
         let due = self.state.withLock { state in
             self.watch(&state) { state in state.store(place.pointee.draft, at: self.now()) }
@@ -201,7 +184,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package var salt: PrivacySalt? {
-        self.currentSalt.withLock { $0 }
+        self.currentSalt.value
     }
 
     package func setUser(_ id: String?, adding traits: (inout Fields) -> Void) -> TrackOutcome {
@@ -249,9 +232,7 @@ package final class ClientCore<Files: FileSystem, Clock: SystemClock>: Client {
     }
 
     package func reset() throws(WaybillError) {
-        let salt = self.makeSalt()
-        self.currentSalt.withLock { $0 = salt }
-        self.saltMark.add(1, ordering: .releasing)
+        let salt = self.currentSalt.renew()
         let registered = self.registered.isEmpty ? nil : self.registering(salt) { $0.put(self.registered) }
         self.state.withLock { $0.reset(registering: registered, at: self.now()) }
         do throws(FileSystemError) {
@@ -447,29 +428,20 @@ extension ClientCore {
 
     /// Starts a quota check if the spool may exceed its quota.
     private func segmentsBegan(_ count: Int, _ execute: Execute) {
-        let byteCount = self.spoolByteCount.add(count * self.segmentByteCountMax, ordering: .relaxed)
-        // Segments also age in an app that runs for a long time.
-        let sinceUpkeep = self.clock.monotonicTime().nanoseconds - self.upkeepTime.load(ordering: .relaxed)
-        let isOverdue = sinceUpkeep > min(Self.upkeepInterval, self.quota.ageMax).nanoseconds
-        if byteCount > self.quota.byteCountMax || isOverdue { execute { self.keepUp() } }
+        if self.upkeep.isDue(afterSegments: count, at: self.clock.monotonicTime()) { execute { self.keepUp() } }
     }
-
-    private static var upkeepInterval: Duration { .seconds(3600) }
 
     /// Brings the spool within its quota; returns at once if another thread is doing so.
     private func keepUp() {
-        self.upkeepTime.store(self.clock.monotonicTime().nanoseconds, ordering: .relaxed)
-        let upkeep = self.upkeep.withLockIfAvailable { _ in
-            let upkeep = self.keeper.evict(beyond: self.quota, now: self.now().wall, writer: self.writer)
-            self.spoolByteCount.store(upkeep.byteCount, ordering: .relaxed)
-            return upkeep
+        let upkeep = self.upkeep.check(at: self.clock.monotonicTime()) { quota in
+            self.keeper.evict(beyond: quota, now: self.now().wall, writer: self.writer)
         }
         if upkeep?.failure != nil { self.state.withLock { $0.upkeepFailed() } }
     }
 
     package func purge() throws(WaybillError) {
         self.state.withLock { $0.purge() }
-        let failure: FileSystemError? = self.upkeep.withLock { _ in
+        let failure: FileSystemError? = self.upkeep.exclusively {
             do throws(FileSystemError) {
                 try self.keeper.purge()
                 return nil

@@ -1,6 +1,40 @@
 internal import WaybillEvent
 internal import WaybillSystem
 
+/// The salt for hashing private values, which a reset replaces; never locked together with the client's state.
+struct CurrentSalt: ~Copyable {
+    private let current: Lock<PrivacySalt?>
+    /// Increases with each new salt.
+    private let mark = Atomic<UInt64>(0)
+    private let make: @Sendable () -> PrivacySalt
+
+    init(_ salt: PrivacySalt?, _ make: @escaping @Sendable () -> PrivacySalt) {
+        self.current = Lock(salt)
+        self.make = make
+    }
+
+    var value: PrivacySalt? {
+        self.current.withLock { $0 }
+    }
+
+    /// Replaces the salt; later events are hashed with the returned one.
+    func renew() -> PrivacySalt {
+        let salt = self.make()
+        self.current.withLock { $0 = salt }
+        self.mark.add(1, ordering: .releasing)
+        return salt
+    }
+
+    /// Gives the place the current salt, without a lock if it has it.
+    @inline(__always)
+    func refresh(_ place: inout DraftPool.Place) {
+        let mark = self.mark.load(ordering: .acquiring)
+        guard mark != place.saltMark else { return }
+        place.salt = self.value
+        place.saltMark = mark
+    }
+}
+
 /// Drafts that calls of `track` encode into without the client's lock; each keeps its memory for the next call.
 ///
 /// `@unchecked Sendable`: a place is touched by the call that claimed it alone.
