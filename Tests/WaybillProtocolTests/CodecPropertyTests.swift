@@ -225,14 +225,9 @@ struct RandomMessages {
                 default: line.removeSubrange(index...)
                 }
             }
-            let message: Message
-            do throws(WireError) {
-                message = try Self.decode(line)
-            } catch {
-                continue
-            }
+            guard case .success(let message) = Message.read(line) else { continue }
             // A text longer than 512 bytes is cut when it is written; all else stays.
-            let again = try Self.decode(Array(message.encoded.dropLast()))
+            let again = try Message.read(Array(message.encoded.dropLast())).get()
             #expect(again.encoded == message.encoded, "\(String(decoding: line, as: UTF8.self))")
         }
     }
@@ -276,17 +271,5 @@ struct RandomMessages {
             }
         }
         #expect(received == sent)
-    }
-
-    private static func decode(_ line: [UInt8]) throws(WireError) -> Message {
-        var result: Result<Message, WireError> = .failure(.emptyLine)
-        line.withUnsafeBytes { line in
-            do throws(WireError) {
-                result = .success(try Message(line: line))
-            } catch {
-                result = .failure(error)
-            }
-        }
-        return try result.get()
     }
 }

@@ -23,33 +23,24 @@ import WaybillSystem
         }
     }
 
-    private static func whole(_ line: [UInt8]) -> Result<Message, WireError> {
-        line.withUnsafeBytes { line in
-            do throws(WireError) {
-                return .success(try Message(line: line))
-            } catch {
-                return .failure(error)
-            }
-        }
-    }
-
     @Test func `every good line is read whole, and gives the message the vector names`() throws {
         let rows = try GoodLine.all()
         #expect(rows.count >= 100)
-        for row in rows { #expect(Self.whole(row.line) == .success(row.message), "\(row.name)") }
+        for row in rows { #expect(Message.read(row.line) == .success(row.message), "\(row.name)") }
     }
 
     @Test func `what an earlier build said of streams at rest is read, so that the rest of its head is`() {
         #expect(
-            Self.whole(Array("RESTING 3 0000002a".utf8)) == .success(.resting(count: 3, byteCount: 288, checksum: 42)))
+            Message.read(Array("RESTING 3 0000002a".utf8)) == .success(.resting(count: 3, byteCount: 288, checksum: 42))
+        )
         #expect(
-            Self.whole(Array("RESTING 3 360 0000002a".utf8))
+            Message.read(Array("RESTING 3 360 0000002a".utf8))
                 == .success(.resting(count: 3, byteCount: 360, checksum: 42)))
-        #expect(Self.whole(Array("RESTING 3".utf8)) == .failure(.fieldCount(expected: 3)))
-        #expect(Self.whole(Array("RESTING 3 360 ".utf8)) == .failure(.fieldCount(expected: 4)))
+        #expect(Message.read(Array("RESTING 3".utf8)) == .failure(.fieldCount(expected: 3)))
+        #expect(Message.read(Array("RESTING 3 360 ".utf8)) == .failure(.fieldCount(expected: 4)))
         let most = "RESTING 9007199254740991 0000002a"
         #expect(
-            Self.whole(Array(most.utf8))
+            Message.read(Array(most.utf8))
                 == .success(.resting(count: 9_007_199_254_740_991, byteCount: 864_691_128_455_135_136, checksum: 42)))
     }
 
@@ -93,7 +84,7 @@ import WaybillSystem
             if row.error == "line-too-long" {
                 #expect(Self.code(Self.cut(row.line)) == row.error, "\(row.name)")
             } else {
-                let whole = Self.whole(row.line).map { Taken?(Taken(message: $0, byteCount: 0)) }
+                let whole = Message.read(row.line).map { Taken?(Taken(message: $0, byteCount: 0)) }
                 #expect(Self.code(whole) == row.error, "\(row.name)")
             }
         }
@@ -119,11 +110,11 @@ import WaybillSystem
         for row in rows {
             let (name, line) = (try row.requireText("name"), Array(try row.requireText("line").utf8))
             if let error = row["error"]?.text {
-                let whole = Self.whole(line).map { Taken?(Taken(message: $0, byteCount: 0)) }
+                let whole = Message.read(line).map { Taken?(Taken(message: $0, byteCount: 0)) }
                 #expect(Self.code(whole) == error, "\(name)")
             } else {
                 let message = try Message(try #require(row["message"]))
-                #expect(Self.whole(line) == .success(message), "\(name)")
+                #expect(Message.read(line) == .success(message), "\(name)")
                 #expect(message.encoded == line + [0x0A], "\(name)")
             }
         }
@@ -165,7 +156,7 @@ import WaybillSystem
         ("OPEN 1  {}", .fieldCount(expected: 3)),
     ])
     func `an error says where it is`(line: String, error: WireError) {
-        #expect(Self.whole(Array(line.utf8)) == .failure(error))
+        #expect(Message.read(Array(line.utf8)) == .failure(error))
     }
 
     @Test func `texts of errors hold nothing of the input and stay printable`() throws {

@@ -61,6 +61,13 @@ enum Vectors {
         return try #require(try POSIXFileSystem().contents(of: path), "no file \(path)")
     }
 
+    /// What follows a heading that begins with these words, up to the next heading.
+    static func section(_ heading: String, of page: String) throws -> String {
+        let text = String(decoding: try Self.bytes("Protocol/" + page), as: UTF8.self)
+        let sections = text.split(separator: /\n##+\s/)
+        return String(try #require(sections.first { $0.hasPrefix(heading) }, "no section \(heading)"))
+    }
+
     /// The rows of an NDJSON file.
     static func rows(_ name: String) throws -> [Value] {
         try Self.bytes("Protocol/vectors/protocol/" + name).split(separator: 0x0A).map { try Self.value(Array($0)) }
@@ -121,6 +128,17 @@ extension Ready {
 }
 
 extension Message {
+    /// A line without its LF, or why it is no message.
+    static func read(_ line: [UInt8]) -> Result<Message, WireError> {
+        line.withUnsafeBytes { line in
+            do throws(WireError) {
+                return .success(try Message(line: line))
+            } catch {
+                return .failure(error)
+            }
+        }
+    }
+
     /// What a row of `good.ndjson` says.
     init(_ row: Value) throws {
         func number() throws -> StreamNumber { StreamNumber(try row.requireInteger("number")) }

@@ -33,12 +33,6 @@ struct FlatObject {
         return text
     }
 
-    /// `nil` when the member is absent or null.
-    func optionalName(_ name: StaticString) throws(WireError) -> String? {
-        guard try self.optionalString(name) != nil else { return nil }
-        return try self.name(name)
-    }
-
     func integer(_ name: StaticString) throws(WireError) -> UInt64 {
         UInt64(try Self.needed(name, self.json[name]?.count))
     }

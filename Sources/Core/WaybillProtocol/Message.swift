@@ -279,6 +279,9 @@ package enum ErrorCode: String, CaseIterable, Hashable, Sendable {
 }
 
 /// One message; a batch's payload follows its header on the connection and is not part of it.
+///
+/// `MessageDecoder.swift` reads the fields and `MessageEncoder.swift` writes them, each in a switch of its own;
+/// `GrammarTests` holds both to the rules and the tables of members in `Protocol/protocol.md`.
 package enum Message: Hashable, Sendable {
     case hello(Hello)
     case ready(Ready)
