@@ -330,7 +330,8 @@ let package = Package(
         tests(
             "WaybillIngestTests",
             [
-                "WaybillDoor", "WaybillEvent", "WaybillIngest", "WaybillJSON", "WaybillSystem", "WaybillTestSupport",
+                "WaybillDoor", "WaybillEvent", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillSystem",
+                "WaybillTestSupport",
             ]),
         tests("WaybillHTTPClientTests", ["WaybillFleet", "WaybillHTTPClient", "WaybillSystem", nio, nioPosix]),
         tests(

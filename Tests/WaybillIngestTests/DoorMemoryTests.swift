@@ -42,6 +42,13 @@ import WaybillSystem
         #expect(AddressGroup("not an address") == .unknown)
     }
 
+    @Test func `a sender's text is short, and differs from every other sender's`() {
+        let texts = ["0.0.0.1", "::1", "255.255.255.255", "0:0:ffff:ffff::", "ffff:ffff:ffff:ffff::"]
+            .map { AddressGroup($0).text }
+        #expect(texts == ["1/4", "0/6", "1z141z3/4", "1z141z3/6", "3w5e11264sgsf/6"])
+        #expect(texts.allSatisfy { $0.utf8.count <= 15 })
+    }
+
     @Test func `large bodies that fill all room give way to small ones, and not to large ones`() {
         let room = DoorMemory()
         let slow = (1...8).map { Body(room, "10.0.1.\($0)") }

@@ -1,4 +1,5 @@
 import Testing
+import WaybillHost
 import WaybillIngest
 import WaybillSystem
 
@@ -50,16 +51,16 @@ import WaybillSystem
             listen: NetworkAddress(host: "127.0.0.1", port: 1), spool: "/s", quarantine: "/q")
         let own = configuration.ownFileCount
         #expect(
-            configuration.places(fileCountMax: 65_536) == DoorPlaces.Limits(countMax: 20_000, shareCountMax: 5_000))
+            configuration.places(fileCountMax: 65_536) == ConnectionLimits(countMax: 20_000, groupCountMax: 5_000))
         #expect(
-            configuration.places(fileCountMax: own + 1000) == DoorPlaces.Limits(countMax: 1000, shareCountMax: 250))
-        #expect(configuration.places(fileCountMax: 100) == DoorPlaces.Limits(countMax: 25, shareCountMax: 7))
+            configuration.places(fileCountMax: own + 1000) == ConnectionLimits(countMax: 1000, groupCountMax: 250))
+        #expect(configuration.places(fileCountMax: 100) == ConnectionLimits(countMax: 25, groupCountMax: 7))
         // A small part is not rounded away.
         configuration.shareConnectionCountMax = 3
         #expect(
-            configuration.places(fileCountMax: 20_000) == DoorPlaces.Limits(countMax: 20_000 - own, shareCountMax: 3))
+            configuration.places(fileCountMax: 20_000) == ConnectionLimits(countMax: 20_000 - own, groupCountMax: 3))
         configuration.connectionCountMax = 3
         configuration.shareConnectionCountMax = 1
-        #expect(configuration.places(fileCountMax: 1024) == DoorPlaces.Limits(countMax: 3, shareCountMax: 1))
+        #expect(configuration.places(fileCountMax: 1024) == ConnectionLimits(countMax: 3, groupCountMax: 1))
     }
 }

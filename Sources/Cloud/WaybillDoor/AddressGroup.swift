@@ -13,6 +13,9 @@ package struct AddressGroup: Hashable, Sendable {
         self.isVersion6 = isVersion6
     }
 
+    /// At most 15 bytes, which a text holds without memory of its own.
+    var text: String { String(self.bits, radix: 36) + (self.isVersion6 ? "/6" : "/4") }
+
     package init(_ address: String?) {
         guard let bytes = address.flatMap({ AddressBytes.parse($0) }) else {
             self = .unknown

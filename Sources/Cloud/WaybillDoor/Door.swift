@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 
+internal import WaybillHost
 internal import WaybillIngest
 internal import WaybillJSON
 internal import WaybillSystem
@@ -11,7 +12,7 @@ internal import WaybillSystem
 ///                        └─▶ DoorReaders (two threads), if it is large or compressed ─┘
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at
-/// most ``DoorConfiguration/memoryByteCountMax`` (``DoorMemory``); the idle connections (``DoorPlaces``); the ids of the last
+/// most ``DoorConfiguration/memoryByteCountMax`` (``DoorMemory``); the idle connections (``ConnectionPlaces``); the ids of the last
 /// minutes. What a reload changes applies to requests whose head comes after it (``DoorSettings``).
 ///
 /// - SeeAlso: `Documentation/ingest.md`; requests with their lines and faults in `Protocol/vectors/ingest/`.
@@ -33,7 +34,7 @@ final class Door: Sendable {
     let telemetry: DoorTelemetry
     let committer = DoorCommitter()
     let room = DoorMemory()
-    let places = DoorPlaces()
+    let places = ConnectionPlaces()
     let readers = DoorReaders()
     let clock = POSIXClock()
     private let present: Lock<DoorSettings>

@@ -67,7 +67,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var isReading = false
     /// The sender has closed its side, and may wait for an answer.
     private var isInputClosed = false
-    private var places: DoorPlaces { self.door.places }
+    private var places: ConnectionPlaces { self.door.places }
 
     /// How often a body's pace is judged.
     private static let paceInterval = Duration.seconds(5)
@@ -169,7 +169,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
         case (.end, .body(let request)):
             guard self.door.room.settle(request.place) else { return self.refuse(.displaced, request, context) }
             self.phase = .waiting
-            self.places.asked(context.channel)
+            self.places.change(context.channel) { $0.asked($1) }
             self.answer(request, context)
         case (.end, .line(let tunnels, let head, let headers)):
             self.wait(context)
@@ -316,7 +316,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private func wait(_ context: ChannelHandlerContext) {
         self.phase = .waiting
-        self.places.asked(context.channel)
+        self.places.change(context.channel) { $0.asked($1) }
     }
 
     // MARK: Answering
@@ -476,7 +476,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
         }
         self.phase = isLast ? .ending : .idle
         self.rest(settings, context)
-        self.places.rested(context.channel)
+        self.places.change(context.channel) { $0.rested($1) }
         let answer = HTTPResponseHead(version: head.version, status: .init(statusCode: status), headers: fields)
         context.write(self.wrapOutboundOut(.head(answer)), promise: nil)
         if let body, head.method != .HEAD {

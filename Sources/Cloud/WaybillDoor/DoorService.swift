@@ -223,14 +223,24 @@ extension Door {
         let settings = self.settings
         let peer = channel.remoteAddress?.ipAddress
         let isProxy = peer.map { settings.configuration.isProxy($0) } ?? false
-        return self.places.take(for: channel, of: isProxy ? nil : AddressGroup(peer), settings.places)
+        // A proxy's connections are many senders'.
+        switch self.places.take(for: channel, of: isProxy ? nil : AddressGroup(peer).text, settings.places) {
+        case .admitted: return true
+        case .admittedInsteadOf(_, let limit):
+            self.telemetry.ended(limit == .group ? .share : .full)
+            return true
+        case .refused:
+            self.telemetry.ended(.busy)
+            return false
+        }
     }
+
     /// Makes room for the next connection, if this process may open no more files.
     ///
     /// - Returns: how long nothing is accepted: until the silent one is closed.
     fileprivate func accepting(failedBy error: IOError) -> TimeAmount {
         if FileSystemError.Code(errno: error.errnoCode) == .tooManyFiles {
-            self.places.endSilent()
+            self.telemetry.ended(self.places.endSilent() ? .full : .busy)
             self.telemetry.lackedFiles(at: self.clock.monotonicTime())
         }
         return .milliseconds(20)

@@ -1,4 +1,5 @@
 internal import WaybillEvent
+internal import WaybillHost
 internal import WaybillIngest
 internal import WaybillJSON
 internal import WaybillSystem
@@ -7,7 +8,7 @@ internal import WaybillSystem
 final class DoorSettings: Sendable {
     let configuration: DoorConfiguration
     /// How many connections may be open: as configured, or as many as the process may have files for.
-    let places: DoorPlaces.Limits
+    let places: ConnectionLimits
     private let standings: [String: DoorStanding]
 
     /// - Parameter former: what applied until now; the rate of a key that stays the same continues.
@@ -78,11 +79,11 @@ extension DoorConfiguration {
     var ownFileCount: Int { 96 + 2 * self.keys.count + (self.line.receiver == nil ? 0 : self.line.connectionCountMax) }
 
     /// - Parameter fileCountMax: how many files the process may have open.
-    func places(fileCountMax: Int) -> DoorPlaces.Limits {
+    func places(fileCountMax: Int) -> ConnectionLimits {
         let countMax = min(self.connectionCountMax, max(fileCountMax / 4, fileCountMax - self.ownFileCount))
         // An address keeps its part of fewer ones, rounded up.
         let share = self.shareConnectionCountMax * countMax + self.connectionCountMax - 1
-        return DoorPlaces.Limits(countMax: countMax, shareCountMax: share / self.connectionCountMax)
+        return ConnectionLimits(countMax: countMax, groupCountMax: share / self.connectionCountMax)
     }
 }
 

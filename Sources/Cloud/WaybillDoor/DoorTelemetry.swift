@@ -26,6 +26,16 @@ package final class DoorTelemetry: Sendable {
         case slow
     }
 
+    /// Why a connection ended for another one, or was not taken; the set is closed.
+    enum EndedConnection: String, Hashable, Sendable, CaseIterable {
+        /// Its address had its share.
+        case share
+        /// All places were taken.
+        case full
+        /// It was not taken: none of the others was silent.
+        case busy
+    }
+
     private struct Counts {
         var requests: [Dialect: [Int: Int]] = [:]
         var refusals: [RefusalReason: Int] = [:]
@@ -41,6 +51,7 @@ package final class DoorTelemetry: Sendable {
         var certificateExpiry: WallTime?
         /// When the log last said that no file was left for a connection.
         var fileNotice: MonotonicTime?
+        var endedConnections: [EndedConnection: Int] = [:]
     }
 
     private let counts = Lock(Counts())
@@ -63,6 +74,10 @@ package final class DoorTelemetry: Sendable {
 
     func refused(_ reason: RefusalReason) {
         self.counts.withLock { $0.refusals[reason, default: 0] += 1 }
+    }
+
+    func ended(_ reason: EndedConnection) {
+        self.counts.withLock { $0.endedConnections[reason, default: 0] += 1 }
     }
 
     func faulty(_ faults: [IngestedEvents.Fault]) {
@@ -245,8 +260,7 @@ package final class DoorTelemetry: Sendable {
         }
         page.add(.repeatWindow, counts.reach.map { $0 / .seconds(1) })
         page.add(.connections, door.places.count)
-        let ended = door.places.ended
-        page.add(.endedConnections, by: DoorPlaces.Ended.self) { ended[$0] ?? 0 }
+        page.add(.endedConnections, by: EndedConnection.self) { counts.endedConnections[$0] ?? 0 }
         page.add(.waitingBytes, door.room.byteCount)
         page.add(.spoolBytes, self.spools.byteCount)
         page.add(.durableTime, self.commits)

@@ -91,7 +91,7 @@ extension Metric {
         "waybill_ingest_ended_connections_total", .counter, "Connections that ended for another one, or came too many.",
         labels: [
             MetricLabel(
-                "reason", DoorPlaces.Ended.allCases,
+                "reason", DoorTelemetry.EndedConnection.allCases,
                 [
                     .share: "its address had `address_connections`", .full: "there were `connections`",
                     .busy: "it was not taken: none was silent",

@@ -1,63 +1,57 @@
 package import NIOCore
 internal import WaybillSystem
 
-/// Limits how many connections are open at once: for one more, the one that has been silent longest ends.
+/// The open connections of a server; each leaves when it closes, and ``ConnectionTable`` says which one ends for a newcomer.
 package final class ConnectionPlaces: Sendable {
-    private struct Place {
-        let channel: any Channel
-        /// Grows with each connection that comes and each answer.
-        var turn: Int
-        /// It has sent a request, which is not answered.
-        var isBusy = false
-    }
+    package typealias Table = ConnectionTable<ObjectIdentifier>
 
     private struct State {
-        var places: [ObjectIdentifier: Place] = [:]
-        var turn = 0
+        var table = Table()
+        var channels: [ObjectIdentifier: any Channel] = [:]
     }
 
     private let state = Lock(State())
-    private let countMax: Int
 
-    package init(countMax: Int) {
-        self.countMax = countMax
+    package init() {}
+
+    package var count: Int { self.state.withLock { $0.table.count } }
+    package var channels: [any Channel] { self.state.withLock { Array($0.channels.values) } }
+
+    /// Takes a place, and closes the channel that ends for it.
+    ///
+    /// - Parameter group: `nil`: it counts for none.
+    package func take(for channel: any Channel, of group: String?, _ limits: ConnectionLimits) -> Table.Arrival {
+        let key = ObjectIdentifier(channel)
+        let (arrival, victim) = self.state.withLock { state in
+            let arrival = state.table.arrived(key, of: group, limits)
+            if arrival != .refused { state.channels[key] = channel }
+            guard case .admittedInsteadOf(let other, _) = arrival else { return (arrival, (any Channel)?.none) }
+            return (arrival, state.channels.removeValue(forKey: other))
+        }
+        victim?.close(promise: nil)
+        guard arrival != .refused else { return .refused }
+        channel.closeFuture.whenComplete { _ in
+            self.state.withLock { state in
+                state.table.left(ObjectIdentifier(channel))
+                state.channels[ObjectIdentifier(channel)] = nil
+            }
+        }
+        return arrival
     }
 
-    /// - Returns: whether a place was free or became free; the channel releases it when it closes.
-    package func take(for channel: any Channel) -> Bool {
-        let (isAdmitted, silent) = self.state.withLock { state -> (Bool, (any Channel)?) in
-            var silent: (any Channel)?
-            if state.places.count >= self.countMax {
-                let oldest = state.places.lazy.filter { !$0.value.isBusy }.min { $0.value.turn < $1.value.turn }
-                guard let oldest else { return (false, nil) }
-                silent = oldest.value.channel
-                state.places[oldest.key] = nil
-            }
-            state.turn += 1
-            state.places[ObjectIdentifier(channel)] = Place(channel: channel, turn: state.turn)
-            return (true, silent)
+    /// Closes the channel that has been silent longest.
+    ///
+    /// - Returns: whether one was silent.
+    package func endSilent() -> Bool {
+        let silent = self.state.withLock { state in
+            state.table.endSilent().flatMap { state.channels.removeValue(forKey: $0) }
         }
         silent?.close(promise: nil)
-        guard isAdmitted else { return false }
-        channel.closeFuture.whenComplete { _ in self.leave(channel) }
-        return true
+        return silent != nil
     }
 
-    /// The channel has sent its request.
-    package func asked(_ channel: any Channel) {
-        self.state.withLock { $0.places[ObjectIdentifier(channel)]?.isBusy = true }
-    }
-
-    /// The channel's request was answered, and it may send another one.
-    package func rested(_ channel: any Channel) {
-        self.state.withLock { state in
-            state.turn += 1
-            state.places[ObjectIdentifier(channel)]?.turn = state.turn
-            state.places[ObjectIdentifier(channel)]?.isBusy = false
-        }
-    }
-
-    private func leave(_ channel: any Channel) {
-        self.state.withLock { $0.places[ObjectIdentifier(channel)] = nil }
+    /// Takes what has happened to a channel into the table: `change(channel, { $0.asked($1) })`.
+    package func change(_ channel: any Channel, _ change: (inout Table, ObjectIdentifier) -> Void) {
+        self.state.withLock { change(&$0.table, ObjectIdentifier(channel)) }
     }
 }

@@ -48,7 +48,7 @@ final class MetricsHandler: ChannelInboundHandler {
         // A body is ignored, and whatever follows an answer is not read.
         guard case .head(let head) = self.unwrapInboundIn(data), !self.isAnswered else { return }
         self.isAnswered = true
-        self.places.asked(context.channel)
+        self.places.change(context.channel) { $0.asked($1) }
         guard let path = Path(rawValue: String(head.uri.prefix { $0 != "?" })) else {
             let text =
                 "metrics are at /metrics, problems at /readyz, whether the program works at /livez, all at /status\n"
@@ -132,7 +132,7 @@ final class MetricsHandler: ChannelInboundHandler {
     ) {
         guard context.channel.isActive else { return }
         // A peer that does not read keeps no other out.
-        self.places.rested(context.channel)
+        self.places.change(context.channel) { $0.rested($1) }
         var headers = HTTPHeaders()
         headers.add(name: "Content-Type", value: type)
         headers.add(name: "Content-Length", value: String(text.utf8.count))

@@ -53,7 +53,7 @@ package final class MetricsServer: Sendable {
         on listening: MetricsListening, group: any EventLoopGroup, _ answers: MetricsAnswers
     ) async throws(Failure) -> MetricsServer? {
         guard !listening.isEmpty else { return nil }
-        let places = ConnectionPlaces(countMax: 16)
+        let places = ConnectionPlaces()
         var channel: (any Channel)?
         if let address = listening.address {
             let access = StatusAccess(token: listening.token)
@@ -83,7 +83,8 @@ package final class MetricsServer: Sendable {
         ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 16)
             .childChannelInitializer { channel in
-                guard places.take(for: channel) else { return channel.close() }
+                let limits = ConnectionLimits(countMax: 16)
+                guard places.take(for: channel, of: nil, limits) != .refused else { return channel.close() }
                 return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                     try channel.pipeline.syncOperations.addHandler(

@@ -109,7 +109,7 @@ final class LiveHandler: ChannelInboundHandler {
 
     /// - Parameter question: of who has shown the token; so only such connections keep their places while they are answered.
     private func ask(_ question: LiveQuestion, _ context: ChannelHandlerContext) {
-        self.places.asked(context.channel)
+        self.places.change(context.channel) { $0.asked($1) }
         // The answer may take as long as the receiver's.
         self.setDeadline(in: .seconds(60), context)
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
@@ -156,7 +156,7 @@ final class LiveHandler: ChannelInboundHandler {
         guard context.channel.isActive else { return }
         // A peer that does not read is not waited for, and gives its place to the next.
         self.setDeadline(in: .seconds(30), context)
-        self.places.rested(context.channel)
+        self.places.change(context.channel) { $0.rested($1) }
         var all = self.headers(headers)
         if let body { all.add(name: "Content-Length", value: String(body.count)) }
         let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status), headers: all)

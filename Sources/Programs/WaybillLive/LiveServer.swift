@@ -110,12 +110,16 @@ package final class LiveServer: Sendable {
     private static func bootstrap(
         _ group: MultiThreadedEventLoopGroup, _ tls: TLSServer?, _ shared: Lock<LiveShared?>
     ) -> ServerBootstrap {
-        let places = ConnectionPlaces(countMax: 64)
+        let places = ConnectionPlaces()
         return ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 64)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
-                guard let shared = shared.withLock({ $0 }), places.take(for: channel) else { return channel.close() }
+                let limits = ConnectionLimits(countMax: 64)
+                guard let shared = shared.withLock({ $0 }), places.take(for: channel, of: nil, limits) != .refused
+                else {
+                    return channel.close()
+                }
                 return channel.eventLoop.makeCompletedFuture {
                     try tls?.addHandlers(to: channel, linger: .seconds(1)) { _, _, _ in }
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()

@@ -34,7 +34,7 @@ extension ConnectionHandler {
         }
         self.connection = connection
         self.account = connection.account
-        self.shared.connections.identified(context.channel)
+        self.shared.connections.places.change(context.channel) { $0.identified($1) }
         self.credentials = credentials
         let ready = Ready(
             version: 1, receiver: self.shared.identity, fleet: self.shared.membership?.fleet,

@@ -323,7 +323,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     ) -> [Message] {
         if !self.isKnown {
             self.isKnown = true
-            self.shared.connections.known(context.channel)
+            self.shared.connections.places.change(context.channel) { $0.known($1) }
         }
         self.acknowledged(number, upTo: offset, end: end)
         return self.session.durable(number, upTo: offset, end: end)

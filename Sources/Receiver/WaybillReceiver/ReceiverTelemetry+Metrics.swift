@@ -36,7 +36,7 @@ extension ReceiverTelemetry {
     }
 
     private func addLimits(_ shared: ReceiverShared, to page: inout MetricsPage) {
-        page.add(.connections, shared.connections.count)
+        page.add(.connections, shared.connections.places.count)
         page.add(.descriptionBytes, shared.streams.byteCount)
         let limits = self.limits.withLock { $0 }
         page.add(.limited, by: Limit.self) { limits[$0] ?? 0 }
