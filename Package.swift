@@ -368,7 +368,7 @@ let package = Package(
                 "WaybillFleet", "WaybillHost", "WaybillProjection", "WaybillSystem", "WaybillTesting",
                 "WaybillTestSupport", logging,
             ]),
-        tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", nio]),
+        tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", nio, nioEmbedded, nioHTTP]),
         tests(
             "WaybillDispatchTests",
             [

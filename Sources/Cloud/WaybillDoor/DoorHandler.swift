@@ -478,18 +478,13 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
         self.rest(settings, context)
         self.places.change(context.channel) { $0.rested($1) }
         let answer = HTTPResponseHead(version: head.version, status: .init(statusCode: status), headers: fields)
-        context.write(self.wrapOutboundOut(.head(answer)), promise: nil)
-        if let body, head.method != .HEAD {
-            context.write(self.wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: body)))), promise: nil)
-        }
         let channel = context.channel
-        let done = context.eventLoop.makePromise(of: Void.self)
-        context.writeAndFlush(self.wrapOutboundOut(.end(nil)), promise: done)
+        let sent = channel.answer(answer, head.method == .HEAD ? nil : body)
         if isLast {
             // A client that still sends would lose the answer with the connection: what comes is not kept.
             let pause: TimeAmount = isAllRead ? .zero : .seconds(1)
             let eventLoop = context.eventLoop
-            done.futureResult.whenComplete { _ in
+            sent.whenComplete { _ in
                 eventLoop.scheduleTask(in: pause) { channel.close(promise: nil) }
             }
         }

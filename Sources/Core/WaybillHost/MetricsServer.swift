@@ -1,5 +1,4 @@
 package import NIOCore
-internal import NIOHTTP1
 internal import NIOPosix
 internal import WaybillSystem
 
@@ -80,17 +79,7 @@ package final class MetricsServer: Sendable {
     private static func bootstrap(
         _ group: any EventLoopGroup, _ places: ConnectionPlaces, _ answers: MetricsAnswers, _ access: StatusAccess?
     ) -> ServerBootstrap {
-        ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 16)
-            .childChannelInitializer { channel in
-                let limits = ConnectionLimits(countMax: 16)
-                guard places.take(for: channel, of: nil, limits) != .refused else { return channel.close() }
-                return channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(
-                        MetricsHandler(answers, access: access, places: places))
-                }
-            }
+        HTTPExchange.bootstrap(group, places, countMax: 16, in: .seconds(5)) { MetricsRoutes(answers, access: access) }
     }
 
     /// Accepts no more connections; open ones end on their own.

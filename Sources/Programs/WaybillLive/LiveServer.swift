@@ -1,5 +1,4 @@
 internal import NIOCore
-internal import NIOHTTP1
 internal import NIOPosix
 internal import WaybillData
 package import WaybillExport
@@ -37,7 +36,7 @@ package struct LiveConfiguration: Sendable {
 
 /// Answers a page's requests: the page's files, questions about events, and streams of what comes.
 ///
-///     browser ─▶ LiveHandler (event loop) ─▶ LiveInbox ─▶ LiveWorker (its thread) ─▶ answer, frames ─▶ event loop
+///     browser ─▶ LiveRoutes (event loop) ─▶ LiveInbox ─▶ LiveWorker (its thread) ─▶ answer, frames ─▶ event loop
 ///
 /// Each connection serves one request. At most 64 are open; for one more, the one that has been silent longest ends. A
 /// connection has ten seconds for its request, and a stream at most 256 KiB that wait to be sent.
@@ -77,8 +76,11 @@ package final class LiveServer: Sendable {
         let shared = Lock<LiveShared?>(nil)
         let channel: any Channel
         do {
-            channel = try await Self.bootstrap(group, tls, shared)
-                .bind(host: configuration.listen.host, port: configuration.listen.port).get()
+            channel = try await HTTPExchange.bootstrap(
+                group, ConnectionPlaces(), countMax: 64, tls: tls, in: .seconds(10)
+            ) { shared.withLock { $0 }.map { LiveRoutes($0) } }
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .bind(host: configuration.listen.host, port: configuration.listen.port).get()
         } catch {
             try await group.shutdownGracefully()
             throw Failure(
@@ -105,27 +107,6 @@ package final class LiveServer: Sendable {
             worker.run(configuration.manager)
         }
         return LiveServer(group: group, channel: channel, port: port, inbox: inbox, worker: worker)
-    }
-
-    private static func bootstrap(
-        _ group: MultiThreadedEventLoopGroup, _ tls: TLSServer?, _ shared: Lock<LiveShared?>
-    ) -> ServerBootstrap {
-        let places = ConnectionPlaces()
-        return ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 64)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelInitializer { channel in
-                let limits = ConnectionLimits(countMax: 64)
-                guard let shared = shared.withLock({ $0 }), places.take(for: channel, of: nil, limits) != .refused
-                else {
-                    return channel.close()
-                }
-                return channel.eventLoop.makeCompletedFuture {
-                    try tls?.addHandlers(to: channel, linger: .seconds(1)) { _, _, _ in }
-                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
-                    try channel.pipeline.syncOperations.addHandler(LiveHandler(shared, places: places))
-                }
-            }
     }
 
     /// Accepts no more connections, and ends those that are open.
