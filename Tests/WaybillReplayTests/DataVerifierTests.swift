@@ -423,6 +423,33 @@ import WaybillTestSupport
         #expect(Self.verify(bench).problems.contains { $0.path == path && $0.offset == bytes.count - 5 })
     }
 
+    /// The first two fields of what an inspection reports as records, and its damages.
+    private static func inspect(_ name: String, _ text: String) -> (records: [[Int]], damages: [[Int]]) {
+        let disk = MemoryDisk()
+        let path = "/data/exports/csv/env=prod/date=2026-11-19/\(name)"
+        disk.place(path, Array(text.utf8))
+        var items: [InspectItem] = []
+        var inspector = Inspector(files: disk, limits: .none) { items.append($0) }
+        inspector.inspect(path)
+        func numbers(_ kind: String) -> [[Int]] {
+            items.filter { $0.kind == kind }.map { item in
+                item.fields.compactMap { if case .number(let number) = $0.value { number } else { nil } }
+            }
+        }
+        return (numbers("record"), numbers("damage"))
+    }
+
+    @Test func `an inspection shows a row whole that has line feeds, and an entry up to the first that is damaged`() {
+        let rows = Self.inspect("part-00000.csv", "a,b\r\n1,\"x\ny\"\r\n2,3\r\n4")
+        #expect(rows.records == [[0, 5], [5, 9], [14, 5]] && rows.damages == [[19, 1]])
+        let length = "\u{2}\0\0\0\0\0\0\0"
+        let entries = Self.inspect("part-00000.export", "A=1\n\nA=2\nB\n\(length)xyz\n\nA=3\n\n")
+        #expect(entries.records == [[0, 5]] && entries.damages == [[5, 24]])
+        let cut = Self.inspect("part-00000.export", "A=1\n\n\nA=2\n")
+        #expect(cut.records == [[0, 5]] && cut.damages == [[6, 4]])
+        #expect(Self.inspect("part-00000.export", "A=1\n\n\n").damages == [])
+    }
+
     @Test func `an inspection says something of any bytes, and reads nothing twice as long`() throws {
         let bench = try Self.bench()
         var generator = SeededGenerator(seed: 5)

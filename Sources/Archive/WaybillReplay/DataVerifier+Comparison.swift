@@ -246,7 +246,7 @@ extension DataVerifier {
             }
             let path = stored.isCompressed ? stem + suffix + ".gz" : stem + suffix
             let ids = try self.idLines(stem, check)
-            var scanner = RecordScanner(fileExtension: check.description.fileExtension)
+            var cutter = RecordCutter(RecordFormat(fileExtension: check.description.fileExtension))
             var failure: FileSystemError?
             func take(_ record: UnsafeRawBufferPointer, _ range: Range<Int>) {
                 guard failure == nil else { return }
@@ -268,13 +268,13 @@ extension DataVerifier {
                 }
             }
             do throws(PartReadError) {
-                try stored.visit(upTo: check.lengths[stem + suffix] ?? .max) { scanner.take($0, take) }
+                try stored.visit(upTo: check.lengths[stem + suffix] ?? .max) { cutter.take($0, take) }
             } catch {
                 // Reported when the part was read.
                 guard case .disk(let cause) = error else { continue }
                 throw cause
             }
-            scanner.finish(isOpen: manifest == nil, take)
+            cutter.finish(take)
             if let failure { throw failure }
         }
         expected = left
@@ -342,7 +342,7 @@ extension DataVerifier {
         for file in try DeadLetterFile.all(of: folder, root: self.data.root, files: self.data.files) {
             let isCompressed = try self.data.files.status(at: self.absolute(file.path)) == nil
             guard let stored = try self.stored(file.path, isCompressed: isCompressed) else { continue }
-            var scanner = RecordScanner(fileExtension: "ndjson")
+            var cutter = RecordCutter(.lines)
             func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
                 let content = LetterContent(letter, &tape)
                 if let count = left[content.letter], count > 0 {
@@ -355,12 +355,12 @@ extension DataVerifier {
                 }
             }
             do throws(PartReadError) {
-                try stored.visit(upTo: check.lengths[file.path] ?? .max) { scanner.take($0, take) }
+                try stored.visit(upTo: check.lengths[file.path] ?? .max) { cutter.take($0, take) }
             } catch {
                 guard case .disk(let cause) = error else { continue }
                 throw cause
             }
-            scanner.finish(isOpen: true, take)
+            cutter.finish(take)
         }
         if self.isArchiveDeleted(of: day) { problems = [] }
         problems.removeAll { _ in check.takeUnreadLine() }

@@ -1,5 +1,6 @@
 internal import WaybillCompression
 internal import WaybillData
+internal import WaybillExport
 internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
@@ -101,7 +102,7 @@ extension DataVerifier {
             self.verifyChecksum(of: manifest, manifestPath)
         }
         var digest = SHA256Digest()
-        var scanner = RecordScanner(fileExtension: "ndjson")
+        var cutter = RecordCutter(.lines)
         var tape = JSONTape()
         var sum = ExportTally()
         func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
@@ -116,9 +117,9 @@ extension DataVerifier {
         }
         let isRead = try self.visit(stored, path, upTo: length ?? .max) { piece in
             if facts != nil { digest.update(piece) }
-            scanner.take(piece, take)
+            cutter.take(piece, take)
         }
-        scanner.finish(isOpen: length != nil, take)
+        cutter.finish(take)
         if !isRead { check?.unreadable.insert(Path.parent(of: Path.parent(of: path))) }
         tally = tally.adding(sum)
         guard let facts, isRead else { return }

@@ -219,12 +219,13 @@ extension DataVerifier {
     ) throws(FileSystemError) -> PartFacts? {
         let suffix = "." + check.description.fileExtension
         let ids = try self.idLines(stem, check)
-        var scanner = RecordScanner(fileExtension: check.description.fileExtension)
+        var cutter = RecordCutter(RecordFormat(fileExtension: check.description.fileExtension))
         var digest = SHA256Digest()
         var found = PartFacts()
         var failure: FileSystemError?
         var sum = ExportTally()
-        func take(_ record: UnsafeRawBufferPointer) {
+        func take(_ record: UnsafeRawBufferPointer, _ range: Range<Int>) {
+            found.recordCount += 1
             guard failure == nil else { return }
             do throws(FileSystemError) {
                 guard let line = try ids?.next() else { return }
@@ -240,16 +241,15 @@ extension DataVerifier {
         if let stored {
             let isRead = try self.visit(stored, stem + suffix, upTo: check.lengths[stem + suffix] ?? .max) { piece in
                 if facts != nil { digest.update(piece) }
-                scanner.take(piece) { record, _ in take(record) }
+                cutter.take(piece, take)
             }
-            scanner.finish(isOpen: facts == nil) { record, _ in take(record) }
+            cutter.finish(take)
             if let failure { throw failure }
             guard isRead else {
                 check.unreadable.insert(Path.parent(of: stem))
                 return nil
             }
         }
-        found.recordCount = scanner.recordCount
         while let line = try ids?.next() { found.take(line) }
         if let cut = found.cut {
             self.report.add(
@@ -259,12 +259,12 @@ extension DataVerifier {
         tally = tally.adding(sum)
         guard let stored else { return found }
         if let facts { try self.compareDigests(of: stored, stem + suffix, facts.sha256, facts.gzipSHA256, &digest) }
-        if check.isCompared, facts == nil, scanner.recordCount > 0, scanner.header != check.description.header,
+        if check.isCompared, facts == nil, found.recordCount > 0, cutter.header != check.description.header,
             check.description.fileExtension == "csv"
         {
             self.report.add(
                 Problem(
-                    .different, stem + suffix, at: 0, byteCount: scanner.header.count,
+                    .different, stem + suffix, at: 0, byteCount: cutter.header.count,
                     "its header is not that of the export's columns"))
         }
         if found.recordCount != found.idsCount {

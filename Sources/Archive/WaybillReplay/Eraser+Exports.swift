@@ -83,13 +83,13 @@ extension Eraser {
         var ids = try self.newFile(stem + ".ids")
         var part = ErasedPart()
         var renumbering = Renumbering(wanted: try self.recordNumbers(inLettersOf: stem))
-        let frame = RecordFrame(fileExtension)
+        let format = RecordFormat(fileExtension: fileExtension)
         while let next = try reader.next() {
             let isGone = self.isPersons(next.record, ids: next.ids)
             renumbering.add(next.ids, isGone: isGone)
             if isGone { continue }
-            try records.append(part.recordCount == 0 ? reader.header + frame.start : frame.separator)
-            try records.append(next.record + frame.end)
+            try records.append(part.recordCount == 0 ? reader.header + format.start : format.separator)
+            try records.append(next.record + format.terminator)
             try ids.append(Array(next.ids.joined(separator: [UInt8(ascii: ",")])) + [0x0A])
             part.recordCount += 1
             part.eventCount += next.ids.count
@@ -99,7 +99,7 @@ extension Eraser {
         guard renumbering.goneCount > 0 else { return try self.discard([path, stem + ".ids"]) }
         self.report.recordCount += renumbering.goneCount
         work.renumberings[Path.name(of: stem)] = renumbering
-        if manifest != nil, part.recordCount > 0 { try records.append(frame.footer) }
+        if manifest != nil, part.recordCount > 0 { try records.append(format.footer) }
         if manifest != nil, part.recordCount == 0 { try records.append(reader.header) }
         part.byteCount = records.byteCount
         let facts = try records.finish()
@@ -372,25 +372,6 @@ extension Eraser {
             var rewrite = try log.beginRewrite()
             try log.write(lines, to: &rewrite)
             try log.finish(rewrite)
-        }
-    }
-}
-
-/// What is written around the records of a part.
-private struct RecordFrame {
-    var start: [UInt8] = []
-    var separator: [UInt8] = []
-    var end: [UInt8] = []
-    var footer: [UInt8] = []
-
-    init(_ fileExtension: String) {
-        switch fileExtension {
-        case "json":
-            self.start = [UInt8(ascii: "[")]
-            self.separator = Array(",\n".utf8)
-            self.footer = Array("]\n".utf8)
-        case "csv": self.end = Array("\r\n".utf8)
-        default: self.end = [0x0A]
         }
     }
 }

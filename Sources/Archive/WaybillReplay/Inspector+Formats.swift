@@ -1,5 +1,6 @@
 internal import WaybillCompression
 internal import WaybillData
+internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSpool
@@ -233,13 +234,13 @@ extension Inspector {
 
     mutating func inspectLines(_ path: String, _ type: FileType) throws(FileSystemError) {
         var reader = try LineReader(path: path, files: self.files)
+        var cutter = RecordCutter(type == .records && path.hasSuffix(".csv") ? .rows : .lines)
         var sequence: UInt64?
         if type == .lines(isSegment: true), let name = SegmentName(parsing: Path.name(of: path)), !name.isKept {
             sequence = name.firstSequence
         }
         var count = 0
-        var isQuoted = false
-        while let line = try reader.next() {
+        while let line = try reader.next(endingAt: { cutter.end(in: $0, from: 0) }) {
             // A list of profile updates gets its last line feed when it is closed.
             guard line.isTerminated || (type == .records && path.hasSuffix(".json")) else {
                 self.damage(
@@ -248,11 +249,6 @@ extension Inspector {
                         ? "what is before it; while the app runs, it may still be writing the line"
                         : "what the checkpoint covers")
                 break
-            }
-            // A CSV record may span several lines.
-            if type == .records, path.hasSuffix(".csv") {
-                for byte in line.bytes where byte == UInt8(ascii: "\"") { isQuoted.toggle() }
-                if isQuoted { continue }
             }
             count += 1
             if let expected = sequence {
@@ -268,6 +264,22 @@ extension Inspector {
             self.item(
                 InspectItem(type == .records ? "record" : "line").with("offset", line.range.lowerBound)
                     .with("bytes", line.range.count).with("text", Self.excerpt(line.bytes)))
+        }
+    }
+
+    /// Reports the entries of a part for the systemd journal.
+    mutating func inspectEntries(_ path: String, _ status: FileStatus) throws(FileSystemError) {
+        var reader = try LineReader(path: path, byteCount: status.byteCount, lineByteCountMax: 0, files: self.files)
+        var cutter = RecordCutter(.entries)
+        while let entry = try cutter.next(in: &reader) {
+            let start = entry.range.lowerBound
+            guard entry.isTerminated, !cutter.isDamaged else {
+                return self.damage(
+                    path, at: start, byteCount: status.byteCount - start,
+                    cutter.isDamaged ? "a value does not have its stated length" : "the last entry is cut off",
+                    keeps: "what the checkpoint covers")
+            }
+            self.item(InspectItem("record").with("offset", start).with("bytes", entry.range.count))
         }
     }
 

@@ -36,6 +36,7 @@ final class ClosedPart<Files: FileSystem> {
     private let files: Files
     private let records: StoredBytes<Files>
     private let ids: StoredBytes<Files>
+    private let format: RecordFormat
     /// The offsets of every 256th record and its ids.
     private var marks: [(record: Int, ids: Int)] = []
 
@@ -49,6 +50,7 @@ final class ClosedPart<Files: FileSystem> {
     ) throws(PartError) {
         self.manifest = manifest
         self.files = files
+        self.format = RecordFormat(fileExtension: fileExtension)
         do throws(FileSystemError) {
             self.records = try StoredBytes(
                 path: "\(stem).\(fileExtension)", isCompressed: manifest.gzipSHA256 != nil, files: files)
@@ -63,9 +65,9 @@ final class ClosedPart<Files: FileSystem> {
     private func verify(_ stem: String) throws(PartError) {
         var digest = SHA256Digest()
         var recordMarks: [Int] = []
-        let recordCount = try self.index(self.records, into: &recordMarks) { digest.update($0) }
+        let recordCount = try self.index(self.records, self.format, into: &recordMarks) { digest.update($0) }
         var idMarks: [Int] = []
-        let idCount = try self.index(self.ids, into: &idMarks) { _ in }
+        let idCount = try self.index(self.ids, .lines, into: &idMarks) { _ in }
         let sha256 = digest.finish()
         guard sha256 == self.manifest.sha256 else {
             throw .damaged(detail: "\(stem) has SHA-256 \(sha256), but its manifest states \(self.manifest.sha256)")
@@ -78,23 +80,21 @@ final class ClosedPart<Files: FileSystem> {
         self.marks = zip(recordMarks, idMarks).map { (record: $0, ids: $1) }
     }
 
-    /// - Returns: how many lines the file has.
+    /// - Returns: how many records the file has; one without a terminator does not count.
     private func index(
-        _ file: StoredBytes<Files>, into marks: inout [Int], _ visit: (UnsafeRawBufferPointer) -> Void
+        _ file: StoredBytes<Files>, _ format: RecordFormat, into marks: inout [Int],
+        _ visit: (UnsafeRawBufferPointer) -> Void
     ) throws(PartError) -> Int {
-        var lineCount = 0
-        var position = 0
-        var found: [Int] = [0]
+        var cutter = RecordCutter(format)
+        var count = 0
+        var found: [Int] = []
         do throws(PartReadError) {
             try file.visit { piece in
                 visit(piece)
-                var at = 0
-                while let end = piece.firstNewline(from: at) {
-                    lineCount += 1
-                    if lineCount % Self.recordsPerMark == 0 { found.append(position + end + 1) }
-                    at = end + 1
+                cutter.take(piece) { _, range in
+                    if count % Self.recordsPerMark == 0 { found.append(range.lowerBound) }
+                    count += 1
                 }
-                position += piece.count
             }
         } catch {
             switch error {
@@ -103,7 +103,7 @@ final class ClosedPart<Files: FileSystem> {
             }
         }
         marks = found
-        return lineCount
+        return count
     }
 
     /// The number of records from `first` on that fit into one request; at least one.
@@ -133,6 +133,7 @@ final class ClosedPart<Files: FileSystem> {
     private func visit(_ numbers: RecordSet, _ body: (PartRecord) -> Bool) throws(PartError) {
         var records = LineReader(self.records, files: self.files)
         var ids = LineReader(self.ids, files: self.files)
+        var cutter = RecordCutter(self.format)
         var position = 0
         for number in numbers.numbers {
             let mark = number / Self.recordsPerMark
@@ -143,29 +144,20 @@ final class ClosedPart<Files: FileSystem> {
             }
             do throws(FileSystemError) {
                 while position < number {
-                    _ = try records.next()
+                    _ = try cutter.next(in: &records)
                     _ = try ids.next()
                     position += 1
                 }
-                guard let record = try records.next(), let ids = try ids.next(), record.isTerminated, ids.isTerminated
+                guard let record = try cutter.next(in: &records), let ids = try ids.next(), record.isTerminated,
+                    ids.isTerminated
                 else {
                     throw FileSystemError("read", path: self.records.path, errno: Errno.inputOutput)
                 }
                 position += 1
-                guard body(PartRecord(number: number, content: Self.record(record.bytes), ids: ids.bytes)) else {
-                    return
-                }
+                guard body(PartRecord(number: number, content: record.bytes, ids: ids.bytes)) else { return }
             } catch {
                 throw error.isDamage ? .damaged(detail: "\(error.path) is damaged") : .disk(error)
             }
         }
-    }
-
-    /// Removes an array's brackets and commas from a record of one or several objects.
-    private static func record(_ line: [UInt8]) -> [UInt8] {
-        var line = line[...]
-        if line.first == UInt8(ascii: "[") { line = line.dropFirst() }
-        if let last = line.last, last == UInt8(ascii: ",") || last == UInt8(ascii: "]") { line = line.dropLast() }
-        return Array(line)
     }
 }

@@ -1,8 +1,8 @@
-/// Reads a file line by line; it holds one line in memory and truncates long ones.
+/// Reads a file line by line, or in records of several lines; it holds one in memory and truncates long ones.
 package struct LineReader<Files: FileSystem>: ~Copyable {
     package struct Line {
         /// Without its LF; at most as long as the limit.
-        package let bytes: [UInt8]
+        package var bytes: [UInt8]
         /// Its range in the file, including the LF.
         package let range: Range<Int>
         package let isTerminated: Bool
@@ -78,6 +78,13 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
 
     /// The next line; `nil` at the end.
     package mutating func next() throws(FileSystemError) -> Line? {
+        try self.next { $0.firstNewline(from: 0).map { $0 + 1 } }
+    }
+
+    /// The next record, whose last byte is an LF; `nil` at the end.
+    ///
+    /// - Parameter end: gets the bytes of the record piece by piece, and returns where it ends if it ends in this one.
+    package mutating func next(endingAt end: (UnsafeRawBufferPointer) -> Int?) throws(FileSystemError) -> Line? {
         let start = self.position
         var bytes: [UInt8] = []
         while true {
@@ -88,10 +95,11 @@ package struct LineReader<Files: FileSystem>: ~Copyable {
                 }
             }
             let rest = UnsafeRawBufferPointer(rebasing: self.buffer[self.cursor..<self.filled])
-            let newline = rest.firstNewline(from: 0)
-            bytes.append(contentsOf: rest[..<(newline ?? rest.count)].prefix(self.lineByteCountMax - bytes.count))
-            self.cursor += (newline ?? rest.count - 1) + 1
-            if newline != nil { return Line(bytes: bytes, range: start..<self.position, isTerminated: true) }
+            let found = end(rest)
+            let kept = rest[..<(found.map { $0 - 1 } ?? rest.count)]
+            bytes.append(contentsOf: kept.prefix(self.lineByteCountMax - bytes.count))
+            self.cursor += found ?? rest.count
+            if found != nil { return Line(bytes: bytes, range: start..<self.position, isTerminated: true) }
         }
     }
 
