@@ -15,29 +15,16 @@ extension Pump where Hints: ~Copyable {
     mutating func connectIfDue() {
         let now = self.clock.monotonicTime()
         guard case .disconnected(let retryAt) = self.phase, retryAt <= now else { return }
-        guard let address = self.nextAddress(now) else {
-            self.phase = .disconnected(retryAt: self.barredUntil.values.min() ?? now + .seconds(1))
-            return
+        switch self.choice.next(of: self.receiversInOrder, now) {
+        case .wait(let time): self.phase = .disconnected(retryAt: time)
+        case .connect(let address):
+            self.generation += 1
+            self.session = SenderSession()
+            self.received.removeAll()
+            self.phase = .connecting
+            self.liveness.reset(at: now)
+            self.link = self.connect(address, self.generation)
         }
-        self.generation += 1
-        self.session = SenderSession()
-        self.received.removeAll()
-        self.phase = .connecting
-        self.liveness.reset(at: now)
-        self.address = address.description
-        self.link = self.connect(address, self.generation)
-    }
-
-    /// The next receiver in turn; `nil` while none may be tried.
-    private mutating func nextAddress(_ now: MonotonicTime) -> NetworkAddress? {
-        let receivers = self.receiversInOrder
-        for _ in receivers {
-            let address = receivers[self.receiverIndex % receivers.count]
-            self.receiverIndex += 1
-            if let time = self.barredUntil[address.description], time > now { continue }
-            return address
-        }
-        return nil
     }
 
     mutating func take(_ events: [(generation: Int, event: LinkEvent)]) {
@@ -101,7 +88,7 @@ extension Pump where Hints: ~Copyable {
                 return self.disconnect("the receiver sent an invalid message: \(error.text)", .refused)
             }
             return self.disconnect(
-                "\(self.address) is not a Waybill receiver: it said \"\(said)\"; correct the address", .refused)
+                "\(self.choice.address) is not a Waybill receiver: it said \"\(said)\"; correct the address", .refused)
         }
         guard self.link != nil else { return }
         self.received.removeFirst(consumed)
@@ -129,7 +116,7 @@ extension Pump where Hints: ~Copyable {
             self.tail.answered(end: end)
             guard let stream = self.streams.stream(number) else { return }
             self.streams.succeeded(stream)
-            self.reconnection.succeeded()
+            self.choice.succeeded()
             self.liveness.acknowledged(at: self.clock.monotonicTime())
             self.acked(stream, upTo: Int(offset.rawValue))
         case .finish(let number, let proof, let end): self.finish(number, proof, end: end)
@@ -154,23 +141,15 @@ extension Pump where Hints: ~Copyable {
         }
     }
 
-    /// How long after a receiver that was not known, or came back older, another such one is taken at its address: each
-    /// asks for every file.
-    private static var unfamiliarPause: Duration { .seconds(60) }
-
     private mutating func start(_ ready: Ready) {
         guard ready.limits.lineByteCountMax >= Self.grantedLineByteCountMin,
             ready.limits.rawByteCountMax >= ready.limits.lineByteCountMax
         else { return self.disconnect("the receiver's limits are too low for an event's line", .refused) }
         let now = self.now
-        let address = self.address
+        let address = self.choice.address
         let isUnmet = self.tail.recognizes(ready.receiver, at: address) != .known
-        if isUnmet {
-            if let last = self.unfamiliarAt[address], now.monotonic - last < Self.unfamiliarPause {
-                self.barredUntil[address] = last + Self.unfamiliarPause
-                return self.disconnect("another unknown receiver answers at \(address) within a minute", .refused)
-            }
-            self.unfamiliarAt[address] = now.monotonic
+        if isUnmet, !self.choice.admitsUnfamiliar(at: now.monotonic) {
+            return self.disconnect("another unknown receiver answers at \(address) within a minute", .refused)
         }
         let knewFleet = self.tail.fleet != nil
         do throws(FileSystemError) {
@@ -185,9 +164,13 @@ extension Pump where Hints: ~Copyable {
         self.receiver = ReceiverTag(
             address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
         self.phase = .ready
-        self.settleInFleet(now.monotonic, isNew: isUnmet && !knewFleet)
+        if self.tail.isInFleet {
+            self.choice.settle(
+                among: self.receiversInOrder, age: self.configuration.connectionAgeMax, isNew: isUnmet && !knewFleet,
+                at: now.monotonic)
+        }
         self.liveness.becameReady(idle: Self.idle(of: ready))
-        self.reconnection.accepted(at: now.monotonic)
+        self.choice.accepted(at: now.monotonic)
         self.receiverName = ready.receiver.name
         self.connectedAt = now.wall
         // A clock may claim anything.
@@ -242,7 +225,7 @@ extension Pump where Hints: ~Copyable {
         switch self.tail.sealedByReceiver(stream, proof) {
         case .goOn, .done:
             self.summary.storedByteCount += unstored
-            self.reconnection.succeeded()
+            self.choice.succeeded()
             self.disputes.settle(stream)
             self.summary.sealedStreamCount += 1
         case .openAgain, .postponed: self.tail.readingPostponed(stream)
@@ -376,11 +359,11 @@ extension Pump where Hints: ~Copyable {
         self.lastFailure = reason
         let alone = self.endConnection()
         let now = self.clock.monotonicTime()
-        let wait = self.reconnection.failed(cause, at: now)
+        let wait = self.choice.failed(cause, at: now)
         self.phase = .disconnected(retryAt: now + wait)
         self.telemetry.disconnected(
             AgentTelemetry.Disconnection(
-                reason: reason, address: self.address, alone: alone,
+                reason: reason, address: self.choice.address, alone: alone,
                 waitingByteCount: self.standing.pendingByteCount, retryingIn: wait))
     }
 
@@ -389,7 +372,7 @@ extension Pump where Hints: ~Copyable {
     /// - Returns: how long no receiver has been ready.
     @discardableResult
     mutating func endConnection() -> Duration {
-        self.renewalAt = nil
+        self.choice.ended()
         self.isFleetDoubted = false
         self.awaitingStorageSince = nil
         self.link?.close()

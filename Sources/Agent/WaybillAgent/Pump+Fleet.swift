@@ -19,49 +19,27 @@ extension Pump where Hints: ~Copyable {
     ///
     /// What it holds then counts as its own alone.
     mutating func believedFleet(_ ready: Ready) -> String? {
-        guard let fleet = ready.fleet, let address = NetworkAddress(self.address) else { return nil }
+        guard let fleet = ready.fleet, let address = NetworkAddress(self.choice.address) else { return nil }
         self.isFleetDoubted = !self.configuration.believes(fleet, of: address)
         guard self.isFleetDoubted else { return fleet }
-        self.telemetry.fleetDoubted(fleet, of: ready.receiver, at: self.address)
+        self.telemetry.fleetDoubted(fleet, of: ready.receiver, at: self.choice.address)
         return nil
     }
 
     /// Whether the receiver answers `SEAL` only when its fleet's store has the end.
     var sealsLate: Bool { self.tail.isInFleet || self.isFleetDoubted }
 
-    /// The next attempt begins with the first receiver again; the connection has an age.
-    ///
-    /// - Parameter isNew: whether this agent learns only now that there is a fleet, from a receiver that holds nothing of
-    ///   it. It is at the receiver that it was told first, as all agents are then, and goes to its own. One that holds
-    ///   something stood alone before: it says first what the fleet has of that.
-    mutating func settleInFleet(_ now: MonotonicTime, isNew: Bool) {
-        guard self.tail.isInFleet else { return }
-        self.receiverIndex = 0
-        let age = self.configuration.connectionAgeMax
-        let isElsewhere = isNew && self.receiversInOrder.first?.description != self.address
-        self.renewalAt =
-            isElsewhere ? now : now + age * Int.random(in: 800...1200, using: &self.dice) / 1000
-    }
-
-    /// The receiver wants no connection now: the next attempt begins behind it.
+    /// The receiver wants no connection now: the next attempt begins with the one after it.
     mutating func turnAway() {
-        guard self.tail.isInFleet,
-            let index = self.receiversInOrder.firstIndex(where: { $0.description == self.address })
-        else { return }
-        self.receiverIndex = index + 1
+        if self.tail.isInFleet { self.choice.turnAway(in: self.receiversInOrder) }
     }
-
-    /// How long a connection that has its age waits for what is in flight.
-    static var renewalPatience: Duration { .seconds(10) }
-
-    /// Whether the connection has its age: nothing more is sent on it.
-    var isRenewing: Bool { self.renewalAt.map { $0 <= self.clock.monotonicTime() } ?? false }
 
     /// Ends a connection that has its age, once what was sent is acknowledged, and begins another one.
     mutating func renewIfDue() {
-        guard self.phase == .ready, self.stopDeadline == nil, let renewalAt, self.isRenewing else { return }
         let now = self.clock.monotonicTime()
-        guard self.session.inFlightByteCount == 0 || renewalAt + Self.renewalPatience <= now else { return }
+        guard self.phase == .ready, self.stopDeadline == nil,
+            self.choice.isRenewalDue(isInFlight: self.isInFlight, now)
+        else { return }
         self.checkpoint(self.now)
         self.send(.bye)
         self.endConnection()

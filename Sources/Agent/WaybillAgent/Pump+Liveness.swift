@@ -49,6 +49,6 @@ extension Pump where Hints: ~Copyable {
     private mutating func tellSilence(_ now: MonotonicTime) {
         guard let report = self.liveness.report(isInFlight: self.isInFlight, at: now) else { return }
         self.telemetry.acknowledgements(
-            report, from: self.address, inFlightByteCount: self.session.inFlightByteCount)
+            report, from: self.choice.address, inFlightByteCount: self.session.inFlightByteCount)
     }
 }

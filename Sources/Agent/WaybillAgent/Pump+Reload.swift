@@ -27,7 +27,7 @@ extension Pump where Hints: ~Copyable {
                 self.retiredWireByteCount += former.wireByteCount
             }
             self.batchByteCountMax = configuration.batchByteCountMax
-            self.receiverIndex = 0
+            self.choice.beginWithFirst()
         } else {
             self.tail.keep(configuration.tailLimits.keep)
             self.tail.limitQuarantine(configuration.tailLimits.quarantine)
@@ -42,7 +42,7 @@ extension Pump where Hints: ~Copyable {
         self.checkpoint(self.now)
         if self.phase == .ready { self.send(.bye) }
         self.endConnection()
-        self.reconnection.succeeded()
+        self.choice.succeeded()
         self.phase = .disconnected(retryAt: self.clock.monotonicTime())
     }
 

@@ -30,7 +30,7 @@ extension Pump where Hints: ~Copyable {
         if self.phase == .ready {
             report.connectedSince = self.connectedAt
             report.receiver = self.receiverName
-            report.address = self.address
+            report.address = self.choice.address
         }
         report.lastFailure = self.lastFailure.map { String($0.prefix(AgentReport.errorCharacterCountMax)) }
         let unread = self.tail.notices.unreadable.prefix(AgentReport.fileCountMax).map(\.text).sorted()

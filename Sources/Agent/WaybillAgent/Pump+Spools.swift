@@ -87,8 +87,7 @@ extension Pump where Hints: ~Copyable {
             self.turns.isOver(isResting: isResting, time)
         else { return }
         self.part()
-        // The same receiver continues.
-        self.receiverIndex = max(0, self.receiverIndex - 1)
+        self.choice.stay()
         _ = self.claims.pass { _ in true }
         self.turns.turned(time)
         self.schedule.hurry(time)

@@ -43,26 +43,15 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var link: (any AgentLink)?
     var generation = 0
     var phase: Phase
-    var reconnection: Reconnection
-    var receiverIndex = 0
-    /// When to connect again so that agents stay spread over a fleet; `nil` without one.
-    var renewalAt: MonotonicTime?
-    /// For the times of renewals.
-    var dice: SeededGenerator
+    var choice: ReceiverChoice
     /// Whether the present receiver says that it belongs to a fleet, and there is no reason to believe it.
     var isFleetDoubted = false
     /// Since when nothing but the fleet's store is waited for.
     var awaitingStorageSince: MonotonicTime?
     /// The limit that both sides allow.
     var batchByteCountMax: Int
-    /// Where the present connection goes.
-    var address = ""
     /// The receiver that accepted this agent on the present connection.
     var receiver: ReceiverTag?
-    /// When a receiver was last met of which nothing was known, or that came back older, by address.
-    var unfamiliarAt: [String: MonotonicTime] = [:]
-    /// Addresses that are not tried for a while.
-    var barredUntil: [String: MonotonicTime] = [:]
     var disputes = Disputes()
     /// What the status tells about files, and about this run.
     var lags = FileLags()
@@ -134,8 +123,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.startedAt = clock.wallTime()
         let now = clock.monotonicTime()
         self.phase = .disconnected(retryAt: now)
-        self.dice = SeededGenerator(seed: ~seed)
-        self.reconnection = Reconnection(SeededGenerator(seed: seed))
+        self.choice = ReceiverChoice(seed: seed)
         self.liveness = Liveness(at: now)
         self.lastProgress = now
         self.schedule = ScanSchedule(now)
@@ -274,7 +262,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     mutating func ship() {
         self.hasMore = false
         self.hasShippedAll = false
-        guard self.phase == .ready, !self.isRenewing else { return }
+        guard self.phase == .ready, !self.choice.isRenewing(self.clock.monotonicTime()) else { return }
         if let pausedUntil {
             guard pausedUntil <= self.clock.monotonicTime() else { return }
             self.pausedUntil = nil
@@ -411,7 +399,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if let retry = self.retries.first { wake = min(wake, retry.at) }
         if let stopDeadline { wake = min(wake, stopDeadline) }
         if let pausedUntil { wake = min(wake, pausedUntil) }
-        if let renewalAt { wake = min(wake, self.isRenewing ? renewalAt + Self.renewalPatience : renewalAt) }
+        if let renewal = self.choice.nextRenewal(now) { wake = min(wake, renewal) }
         if let since = self.awaitingStorageSince { wake = min(wake, since + Self.storagePatience) }
         if let patience = self.configuration.mode.patience, let unreadySince {
             wake = min(wake, unreadySince + patience)
