@@ -7,7 +7,7 @@ internal import WaybillTail
 extension Pump where Hints: ~Copyable {
     /// Whether a round has scanned and found nothing to send: it ends without a connection.
     var needsNoReceiver: Bool {
-        guard case .round = self.configuration.mode, self.generation == 0 else { return false }
+        guard self.goal.needsNoReceiver, self.generation == 0 else { return false }
         return !self.tail.needsReceiver && !self.tail.isDeciding(self.clock.monotonicTime())
             && !self.claims.hasUnserved
     }
@@ -31,7 +31,7 @@ extension Pump where Hints: ~Copyable {
         var mayRead = false
         for (generation, event) in events {
             if case .stop = event {
-                self.stopDeadline = self.clock.monotonicTime() + self.configuration.drainPatience
+                self.goal.stop(by: self.clock.monotonicTime() + self.configuration.drainPatience)
                 self.schedule.hurry(self.clock.monotonicTime())
                 continue
             }
@@ -180,7 +180,7 @@ extension Pump where Hints: ~Copyable {
         self.lastFailure = nil
         self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
         self.tail.lowerLineLimits(to: ready.limits)
-        self.hasSettledScan = false
+        self.goal.foundMore()
         self.summary.connectionCount += 1
     }
 
@@ -352,7 +352,7 @@ extension Pump where Hints: ~Copyable {
 
     mutating func disconnect(_ reason: String, _ cause: Reconnection.Cause) {
         guard self.link != nil else { return }
-        guard self.farewell == nil else {
+        guard !self.goal.isParting else {
             self.link?.close()
             return self.link = nil
         }
@@ -374,7 +374,7 @@ extension Pump where Hints: ~Copyable {
     mutating func endConnection() -> Duration {
         self.choice.ended()
         self.isFleetDoubted = false
-        self.awaitingStorageSince = nil
+        self.goal.isBusy()
         self.link?.close()
         self.link = nil
         self.generation += 1

@@ -5,43 +5,33 @@ internal import WaybillTail
 /// How a run ends, and what it did so far.
 extension Pump where Hints: ~Copyable {
     mutating func outcome() -> AgentOutcome? {
+        guard self.goal.mayEnd else { return nil }
         let now = self.clock.monotonicTime()
-        if let stopDeadline {
-            if self.isSettled(now) { return .drained(self.summary) }
-            if stopDeadline <= now || self.phase != .ready { return .stopped(self.summary) }
-            return nil
+        var rest = RunGoal.Rest(acknowledgedAt: self.liveness.acknowledgedAt, unreadySince: self.unreadySince)
+        rest.isReady = self.phase == .ready
+        rest.isSettled = self.isSettled(now)
+        rest.hasShippedAll = self.hasShippedAll
+        rest.nextRetry = self.retries.first?.at
+        rest.isAnswered = rest.nextRetry != nil && self.session.isSettled
+        rest.awaitsStorage = rest.isReady && !self.isInFlight && self.awaitsStorage
+        switch self.goal.end(rest, at: now) {
+        case .drained: return .drained(self.summary)
+        case .stopped: return .stopped(self.summary)
+        case .unreachable: return .unreachable(self.lastFailure ?? Self.silence, self.summary)
+        case .unstored: return .unreachable("the fleet has not stored everything that was sent", self.summary)
+        case nil: return nil
         }
-        guard let patience = self.configuration.mode.patience else { return nil }
-        if self.isSettled(now) { return .drained(self.summary) }
-        let isRefused = !self.retries.isEmpty && self.session.isSettled && now - self.liveness.acknowledgedAt > patience
-        // Only disputed files are left, and this run ends before they are asked for again.
-        let isHopeless =
-            self.hasShippedAll && self.session.isSettled && !self.retries.isEmpty
-            && self.retries.allSatisfy { $0.at - now > patience }
-        let isUnready = self.unreadySince.map { now - $0 > patience } ?? false
-        if self.isUnstored(now, patience) {
-            return .unreachable("the fleet has not stored everything that was sent", self.summary)
-        }
-        return isRefused || isHopeless || isUnready ? .unreachable(self.lastFailure ?? Self.silence, self.summary) : nil
     }
-
-    /// How long a receiver may take to answer `BYE`: it may have to say what it put aside.
-    private static var farewellPatience: Duration { .seconds(6) }
 
     /// Says `BYE` at the end of a run that reports the fate of its lines, and waits for the answer.
     ///
     /// - Returns: whether to wait.
     mutating func beginFarewell(_ outcome: AgentOutcome) -> Bool {
-        guard case .once = self.configuration.mode, case .drained = outcome, self.phase == .ready,
-            self.summary.batchCount > 0
+        guard case .drained = outcome, self.phase == .ready, self.summary.batchCount > 0,
+            self.goal.beginFarewell(at: self.clock.monotonicTime())
         else { return false }
         self.send(.bye)
-        self.farewell = self.clock.monotonicTime() + Self.farewellPatience
         return true
-    }
-
-    func isParted(by deadline: MonotonicTime) -> Bool {
-        self.link == nil || deadline <= self.clock.monotonicTime()
     }
 
     /// The failure to report when not even an attempt has failed.
@@ -49,24 +39,25 @@ extension Pump where Hints: ~Copyable {
 
     /// Whether nothing is left to ship, a scan has looked for more, and everything sent is acknowledged.
     ///
-    /// Called by runs that end on their own: it requests one more scan.
-    mutating func isSettled(_ now: MonotonicTime) -> Bool {
+    /// Called by runs that may end: it requests one more scan.
+    private mutating func isSettled(_ now: MonotonicTime) -> Bool {
         // A run that is told to stop does not wait for what is decided in seconds.
-        let isDeciding = self.stopDeadline == nil && self.tail.isDeciding(now)
+        let isDeciding = !self.goal.isStopping && self.tail.isDeciding(now)
         guard self.phase == .ready, self.isAnswered, self.retries.isEmpty, !self.streams.hasWaiting, !isDeciding else {
-            self.awaitingStorageSince = nil
+            self.goal.isBusy()
             return false
         }
         guard !self.hasReadyStream() else {
-            self.hasSettledScan = false
+            self.goal.foundMore()
             return false
         }
         // Spools wait for their turn.
         guard !self.claims.hasUnserved else { return false }
-        if self.hasSettledScan { return !self.mustAwaitStorage(now) }
-        if !self.isSettlingScanAsked {
-            self.isSettlingScanAsked = true
-            self.schedule.repeatSoon()
+        let awaitsStorage = self.awaitsStorage
+        switch self.goal.settle(awaitsStorage: awaitsStorage, at: now) {
+        case .settled: return true
+        case .lookAgain: self.schedule.repeatSoon()
+        case .wait: break
         }
         return false
     }
@@ -128,7 +119,7 @@ extension Pump where Hints: ~Copyable {
     mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
         self.checkpoint(self.now)
         self.takeNotices()
-        if self.phase == .ready, self.farewell == nil { self.send(.bye) }
+        if self.phase == .ready, !self.goal.isParting { self.send(.bye) }
         self.link?.close()
         self.summary.lostByteCount = self.tail.notices.loss.byteCount
         self.summary.successions = self.tail.successionCounts

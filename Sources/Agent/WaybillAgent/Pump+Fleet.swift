@@ -37,7 +37,7 @@ extension Pump where Hints: ~Copyable {
     /// Ends a connection that has its age, once what was sent is acknowledged, and begins another one.
     mutating func renewIfDue() {
         let now = self.clock.monotonicTime()
-        guard self.phase == .ready, self.stopDeadline == nil,
+        guard self.phase == .ready, !self.goal.isStopping,
             self.choice.isRenewalDue(isInFlight: self.isInFlight, now)
         else { return }
         self.checkpoint(self.now)
@@ -46,24 +46,6 @@ extension Pump where Hints: ~Copyable {
         self.phase = .disconnected(retryAt: now)
     }
 
-    /// How long a round waits for the fleet's store; the next round asks again.
-    static var storagePatience: Duration { .seconds(5) }
-
-    /// Whether nothing but the fleet's store is waited for, and it has taken nothing for so long.
-    func isUnstored(_ now: MonotonicTime, _ patience: Duration) -> Bool {
-        self.phase == .ready && self.sealsLate && self.session.inFlightByteCount == 0
-            && (self.tail.isAwaitingStorage || self.session.isSealing) && now - self.liveness.acknowledgedAt > patience
-    }
-
-    /// Whether a run that ends by itself has to wait for the fleet's store.
-    mutating func mustAwaitStorage(_ now: MonotonicTime) -> Bool {
-        guard self.sealsLate, self.tail.isAwaitingStorage || self.session.isSealing else {
-            self.awaitingStorageSince = nil
-            return false
-        }
-        guard case .round = self.configuration.mode else { return true }
-        let since = self.awaitingStorageSince ?? now
-        self.awaitingStorageSince = since
-        return now - since < Self.storagePatience
-    }
+    /// Whether the fleet's store has not taken all that was sent.
+    var awaitsStorage: Bool { self.sealsLate && (self.tail.isAwaitingStorage || self.session.isSealing) }
 }

@@ -29,12 +29,14 @@ extension Pump where Hints: ~Copyable {
         Self.entering(&self.tail, &self.hints) { tail, enter in tail.scan(now, enter: enter) }
         self.watchLinks(now)
         self.hints.endLook()
-        self.hasSettledScan = self.isSettlingScanAsked
-        self.isSettlingScanAsked = false
+        self.goal.lookedAtEverything()
         if !self.hasCheckedSources {
             self.hasCheckedSources = true
             self.checkSources()
-            self.noteRoundEnds()
+            self.goal.begin {
+                Dictionary(
+                    self.tail.streams.map { ($0, self.tail.position(of: $0).byteCount) }, uniquingKeysWith: max)
+            }
         }
         self.reportPolling()
         self.tail.areHintsComplete = self.hints.isComplete
@@ -57,7 +59,7 @@ extension Pump where Hints: ~Copyable {
         self.schedule.checkedWatches(from: start, to: self.clock.monotonicTime())
         guard hint != nil else { return }
         self.take(hint, now)
-        self.hasSettledScan = false
+        self.goal.foundMore()
     }
 
     /// Watches the folders to which links lead that were looked at, and looks again where one was not watched yet.
@@ -88,7 +90,7 @@ extension Pump where Hints: ~Copyable {
             self.followClaimed()
             return true
         } catch {
-            self.failure = error
+            self.goal.fail(error)
             return false
         }
     }

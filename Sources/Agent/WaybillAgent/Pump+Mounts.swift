@@ -16,7 +16,7 @@ extension Pump where Hints: ~Copyable {
         for mount in former where !present.contains(mount) {
             self.telemetry.answers(mount.path, after: now - mount.since)
             self.schedule.hurry(now)
-            self.hasSettledScan = false
+            self.goal.foundMore()
         }
     }
 

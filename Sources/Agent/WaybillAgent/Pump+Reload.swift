@@ -10,7 +10,7 @@ internal import WaybillTail
 extension Pump where Hints: ~Copyable {
     /// Takes a configuration; all of it or nothing.
     mutating func reload(_ reload: AgentReload) -> AgentReload.Outcome {
-        guard self.stopDeadline == nil, self.farewell == nil else { return .refused(AgentReload.stopping) }
+        guard !self.goal.isStopping, !self.goal.isParting else { return .refused(AgentReload.stopping) }
         let configuration = self.configuration.taking(reload.configuration)
         do throws(FileSystemError) {
             try self.claims.replace(with: configuration.sources.compactMap(\.spool))
@@ -59,7 +59,7 @@ extension Pump where Hints: ~Copyable {
         self.leave(self.tail.follow(configuration.tailSources, limits: configuration.tailLimits))
         self.fileErrors.removeAll()
         self.schedule.hurry(self.clock.monotonicTime())
-        self.hasSettledScan = false
+        self.goal.foundMore()
         self.hasCheckedSources = false
     }
 }

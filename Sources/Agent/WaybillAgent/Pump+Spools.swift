@@ -71,7 +71,7 @@ extension Pump where Hints: ~Copyable {
         self.turns.postpone(time)
         if !self.claims.hasUnserved {
             // A run that ends on its own ends after one round.
-            guard self.configuration.mode.patience == nil, self.turns.isRoundOver(time) else { return }
+            guard !self.goal.endsByItself, self.turns.isRoundOver(time) else { return }
             self.claims.beginRound()
             self.turns.beganRound(time)
         }
@@ -83,7 +83,7 @@ extension Pump where Hints: ~Copyable {
         var isResting = self.hasShippedAll && self.session.isSettled && self.retries.isEmpty
         // A segment whose writer is gone is sealed and deleted first.
         if isResting, self.turns.isCheckDue(time) { isResting = !self.tail.completesSegments(now) }
-        guard self.phase == .ready, isResting || self.configuration.mode.patience == nil,
+        guard self.phase == .ready, isResting || !self.goal.endsByItself,
             self.turns.isOver(isResting: isResting, time)
         else { return }
         self.part()

@@ -46,8 +46,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var choice: ReceiverChoice
     /// Whether the present receiver says that it belongs to a fleet, and there is no reason to believe it.
     var isFleetDoubted = false
-    /// Since when nothing but the fleet's store is waited for.
-    var awaitingStorageSince: MonotonicTime?
     /// The limit that both sides allow.
     var batchByteCountMax: Int
     /// The receiver that accepted this agent on the present connection.
@@ -70,9 +68,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var lingerUntil: MonotonicTime?
     var schedule: ScanSchedule
     var retries: [(at: MonotonicTime, stream: StreamKey)] = []
-    var stopDeadline: MonotonicTime?
-    /// Until when the receiver's answer to `BYE` is awaited; `nil` before that is sent.
-    var farewell: MonotonicTime?
+    var goal: RunGoal
     let started: MonotonicTime
     /// Since when no receiver has accepted this agent; `nil` while one has.
     var unreadySince: MonotonicTime?
@@ -80,19 +76,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var lines: LineLedger
     var claims: SpoolClaims<Files>
     var turns: SpoolTurns
-    /// How long each stream was when the round began; `nil` when the run has no such bound.
-    var roundEnds: [StreamKey: Int]?
-    /// Whether the scan requested when everything seemed settled has found nothing more.
-    var hasSettledScan = false
-    var isSettlingScanAsked = false
     var hasCheckedSources = false
     var isPolling = false
     /// The mounts that did not answer at the last look.
     var hangingMounts: [HangingMount] = []
     var formatPace = FormatNoticeLimit()
     var lastProgress: MonotonicTime
-    /// The error that ends the run.
-    var failure: FileSystemError?
     /// Whether the last step left more work to do at once.
     var hasMore = false
     /// Whether the last step left nothing that waits for an answer or a buffer.
@@ -127,6 +116,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.liveness = Liveness(at: now)
         self.lastProgress = now
         self.schedule = ScanSchedule(now)
+        self.goal = RunGoal(configuration.mode)
         self.turns = SpoolTurns(now)
         self.started = now
         self.unreadySince = now
@@ -141,9 +131,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// - Returns: how the run ended; `nil` while it continues.
     package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
         self.take(events)
-        if let farewell { return self.isParted(by: farewell) ? self.finish(.drained(self.summary)) : nil }
+        if self.goal.isParting {
+            let isParted = self.goal.isParted(isConnected: self.link != nil, at: self.clock.monotonicTime())
+            return isParted ? self.finish(.drained(self.summary)) : nil
+        }
         self.look()
-        if let failure { return self.finish(.failed(failure)) }
+        if let failure = self.goal.failure { return self.finish(.failed(failure)) }
         if self.needsNoReceiver { return self.finish(.drained(self.summary)) }
         self.renewIfDue()
         self.connectIfDue()
@@ -161,7 +154,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// Whether the pump only waits a few milliseconds for more lines: no event needs to end that sooner.
     var isGathering: Bool {
-        self.lingerUntil != nil && self.hasShippedAll && self.stopDeadline == nil && self.farewell == nil
+        self.lingerUntil != nil && self.hasShippedAll && !self.goal.isStopping && !self.goal.isParting
     }
 
     /// Notes that files changed; the hints are read later, when more may have gathered.
@@ -179,7 +172,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if let lingerUntil, lingerUntil <= now.monotonic {
             self.lingerUntil = nil
             self.take(self.hints.read(), now)
-            self.hasSettledScan = false
+            self.goal.foundMore()
         }
         if self.schedule.isDue(.watches, now.monotonic) { self.checkWatches(now) }
         self.passClaims(now)
@@ -211,20 +204,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         }
     }
 
-    mutating func noteRoundEnds() {
-        guard case .round(.whatWasThere, _) = self.configuration.mode else { return }
-        var ends: [StreamKey: Int] = [:]
-        for stream in self.tail.streams { ends[stream] = self.tail.position(of: stream).byteCount }
-        self.roundEnds = ends
-    }
-
     /// Whether everything left of a stream arrived after the round began.
     ///
     /// False until the receiver's position is known, because the receiver may hold less than the registry says.
     func isForNextRound(_ stream: StreamKey) -> Bool {
-        guard let roundEnds, case .open = self.streams.state(of: stream) else { return false }
+        guard self.goal.isBounded, case .open = self.streams.state(of: stream) else { return false }
         let position = self.tail.position(of: stream)
-        return position.cursor < position.byteCount && position.cursor >= roundEnds[stream, default: 0]
+        return self.goal.isForNextRound(stream, from: position.cursor, to: position.byteCount)
     }
 
     /// Logs every source that is probably misconfigured; each scan looks for it again.
@@ -391,19 +377,16 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     package func restingTime() -> Duration {
         if self.hasMore { return .zero }
         let now = self.clock.monotonicTime()
-        if let farewell { return max(.zero, farewell - now) }
+        let end = self.goal.nextLook(unreadySince: self.unreadySince)
+        if self.goal.isParting, let end { return max(.zero, end - now) }
         var wake = self.schedule.next(hasFreshFiles: self.tail.hasFreshFiles)
         if !self.hangingMounts.isEmpty { wake = min(wake, now + Self.mountPause) }
         if let lingerUntil { wake = min(wake, lingerUntil) }
         if !self.claims.waiting.isEmpty { wake = min(wake, self.turns.nextAt) }
         if let retry = self.retries.first { wake = min(wake, retry.at) }
-        if let stopDeadline { wake = min(wake, stopDeadline) }
+        if let end { wake = min(wake, end) }
         if let pausedUntil { wake = min(wake, pausedUntil) }
         if let renewal = self.choice.nextRenewal(now) { wake = min(wake, renewal) }
-        if let since = self.awaitingStorageSince { wake = min(wake, since + Self.storagePatience) }
-        if let patience = self.configuration.mode.patience, let unreadySince {
-            wake = min(wake, unreadySince + patience)
-        }
         if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }
         switch self.phase {
         case .disconnected(let retryAt): wake = min(wake, retryAt)
