@@ -1,6 +1,7 @@
 import Testing
-import WaybillAgent
 import WaybillSystem
+
+@testable import WaybillAgent
 
 @Suite struct ScanScheduleTests {
     private static func time(_ milliseconds: Int) -> MonotonicTime {
@@ -76,8 +77,58 @@ import WaybillSystem
 
     @Test func `fresh files wake the agent only while there are any`() {
         let schedule = Self.schedule(took: 2_000, isComplete: false)
-        #expect(schedule.next(hasFreshFiles: true) == Self.time(2_500))
-        #expect(schedule.next(hasFreshFiles: false) == Self.time(3_000))
+        #expect(schedule.next(Self.time(2_000), hasFreshFiles: true, hasWaitingSpools: false) == Self.time(2_500))
+        #expect(schedule.next(Self.time(2_000), hasFreshFiles: false, hasWaitingSpools: false) == Self.time(3_000))
+    }
+
+    private static func next(
+        _ schedule: ScanSchedule, at milliseconds: Int, hasWaitingSpools: Bool = false
+    ) -> MonotonicTime {
+        schedule.next(Self.time(milliseconds), hasFreshFiles: false, hasWaitingSpools: hasWaitingSpools)
+    }
+
+    @Test func `hints gather from the first one on, and are read once`() {
+        var schedule = Self.schedule(took: 0, isComplete: true)
+        #expect(!schedule.isGathering)
+        schedule.filesChanged(at: Self.time(100), linger: .milliseconds(5))
+        schedule.filesChanged(at: Self.time(104), linger: .milliseconds(5))
+        #expect(schedule.isGathering)
+        #expect(Self.next(schedule, at: 104) == Self.time(105))
+        #expect(schedule.takeHints(Self.time(104)) == false)
+        #expect(schedule.takeHints(Self.time(105)) == true)
+        #expect(schedule.takeHints(Self.time(105)) == false)
+        #expect(!schedule.isGathering)
+    }
+
+    @Test func `a mount that hangs is looked at twice a second, and everything once it answers`() {
+        var schedule = Self.schedule(took: 0, isComplete: true)
+        let mounts = ["/a", "/b"].map { HangingMount(path: $0, since: Self.time(0)) }
+        let first = schedule.mountsHang(mounts, Self.time(100))
+        #expect(first?.hanging == mounts && first?.answering == [])
+        let same = schedule.mountsHang(mounts, Self.time(100))
+        #expect(same == nil)
+        #expect(Self.next(schedule, at: 100) == Self.time(600))
+        #expect(!schedule.isDue(.everything, Self.time(100)))
+        let second = schedule.mountsHang([mounts[1]], Self.time(200))
+        #expect(second?.hanging == [] && second?.answering == [mounts[0]])
+        #expect(schedule.hangingMounts == [mounts[1]])
+        #expect(Self.isDueFirst(.everything, at: 200, schedule))
+    }
+
+    @Test func `the first look is that with these sources`() {
+        var schedule = ScanSchedule(Self.time(0))
+        #expect(schedule.isFirstLook && schedule.isComplete)
+        schedule.lookedAtEverything(from: Self.time(0), to: Self.time(10), isComplete: false)
+        #expect(!schedule.isFirstLook && !schedule.isComplete)
+        schedule.begin(Self.time(20))
+        #expect(schedule.isFirstLook)
+        #expect(Self.isDueFirst(.everything, at: 20, schedule))
+    }
+
+    @Test func `spools wake the agent only while some wait for their turn`() {
+        let schedule = Self.schedule(took: 10, isComplete: true)
+        #expect(Self.next(schedule, at: 10, hasWaitingSpools: true) == Self.time(50))
+        #expect(Self.next(schedule, at: 10) == Self.time(1_010))
     }
 
     @Test func `the lag is the age of the last look at all fresh files`() {

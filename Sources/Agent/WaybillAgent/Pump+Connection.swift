@@ -189,7 +189,7 @@ extension Pump where Hints: ~Copyable {
     ) {
         self.tail.answered(end: end)
         guard let stream = self.streams.stream(number) else { return }
-        self.openClaims[stream] = nil
+        _ = self.streams.takeClaim(of: stream)
         let outcome = self.tail.positionLearned(stream, at: Int(offset.rawValue), proof)
         switch outcome {
         case .goOn, .done:
@@ -254,7 +254,7 @@ extension Pump where Hints: ~Copyable {
         self.lastFailure =
             self.tail.awaitedHolder(of: stream).map { "a segment waits for \($0)" }
             ?? "the receiver holds other bytes of a file"
-        self.postpone(stream, until: self.disputes.add(stream, by: receiver, now))
+        self.streams.hold(stream, until: self.disputes.add(stream, by: receiver, now))
     }
 
     /// Whether this agent may ship a disputed segment under another id by itself.
@@ -291,14 +291,8 @@ extension Pump where Hints: ~Copyable {
         guard let receiver,
             let time = self.disputes.nextAsking(stream, of: receiver, self.clock.monotonicTime())
         else { return false }
-        self.postpone(stream, until: time)
+        self.streams.hold(stream, until: time)
         return true
-    }
-
-    private mutating func postpone(_ stream: StreamKey, until time: MonotonicTime) {
-        self.streams.hold(stream)
-        self.retries.append((at: time, stream: stream))
-        self.retries.sort { $0.at < $1.at }
     }
 
     mutating func acked(_ stream: StreamKey, upTo offset: Int) {
@@ -326,23 +320,18 @@ extension Pump where Hints: ~Copyable {
         self.noteError("\(code.rawValue): \(text)", of: self.tail.position(of: stream).path)
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove, !self.claim(number, stream, offset) { return }
-        // A proof, and then a stream of its own: a third demand makes no sense.
-        let isLongest = code == .notAllowed || (code == .prove && attempt > 2)
-        let isAtOnce = code == .prove || (attempt == 1 && code != .inUse && code != .retryAfter)
-        let growing: Duration = isAtOnce ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
-        self.retries.append((at: self.clock.monotonicTime() + (isLongest ? .seconds(60) : growing), stream: stream))
-        self.retries.sort { $0.at < $1.at }
+        self.streams.postpone(stream, after: code, attempt: attempt, self.clock.monotonicTime())
     }
 
     /// Answers the demand for a proof.
     ///
     /// - Returns: whether the stream is opened again under its number.
     private mutating func claim(_ number: StreamNumber, _ stream: StreamKey, _ offset: StreamOffset) -> Bool {
-        let last = self.openClaims.removeValue(forKey: stream)
+        let last = self.streams.takeClaim(of: stream)
         let isRefused = last?.from == offset && last?.proof != nil
         switch self.tail.proofDemanded(stream, at: Int(offset.rawValue), isRefused: isRefused) {
         case .claim(let claim):
-            self.openClaims[stream] = claim
+            self.streams.claim(claim, for: stream)
             return true
         case .outcome(let outcome):
             self.leave(number, stream, after: outcome)
@@ -385,8 +374,6 @@ extension Pump where Hints: ~Copyable {
         self.session = SenderSession()
         self.received.removeAll()
         self.streams.removeAll()
-        self.retries.removeAll()
-        self.openClaims.removeAll()
         self.pausedUntil = nil
         self.receiver = nil
         self.tail.connectionLost()

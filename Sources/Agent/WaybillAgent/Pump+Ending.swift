@@ -11,7 +11,7 @@ extension Pump where Hints: ~Copyable {
         rest.isReady = self.phase == .ready
         rest.isSettled = self.isSettled(now)
         rest.hasShippedAll = self.hasShippedAll
-        rest.nextRetry = self.retries.first?.at
+        rest.nextRetry = self.streams.nextRetry
         rest.isAnswered = rest.nextRetry != nil && self.session.isSettled
         rest.awaitsStorage = rest.isReady && !self.isInFlight && self.awaitsStorage
         switch self.goal.end(rest, at: now) {
@@ -43,7 +43,9 @@ extension Pump where Hints: ~Copyable {
     private mutating func isSettled(_ now: MonotonicTime) -> Bool {
         // A run that is told to stop does not wait for what is decided in seconds.
         let isDeciding = !self.goal.isStopping && self.tail.isDeciding(now)
-        guard self.phase == .ready, self.isAnswered, self.retries.isEmpty, !self.streams.hasWaiting, !isDeciding else {
+        guard self.phase == .ready, self.isAnswered, self.streams.nextRetry == nil, !self.streams.hasWaiting,
+            !isDeciding
+        else {
             self.goal.isBusy()
             return false
         }

@@ -15,7 +15,7 @@ extension Pump where Hints: ~Copyable {
             }
             self.watchLinks(now)
             // A network's file system may have been mounted: looks are more frequent from now on.
-            if !self.hints.isComplete, !self.isPolling { self.schedule.hurry(now.monotonic) }
+            if !self.hints.isComplete, self.schedule.isComplete { self.schedule.hurry(now.monotonic) }
         case .everything: self.schedule.hurry(now.monotonic)
         case nil: break
         }
@@ -24,14 +24,12 @@ extension Pump where Hints: ~Copyable {
     /// Looks at everything.
     mutating func scan(_ now: TailTime) {
         guard self.claim() else { return }
-        defer { self.turns.looked(from: now.monotonic, to: self.clock.monotonicTime()) }
         self.hints.beginLook()
         Self.entering(&self.tail, &self.hints) { tail, enter in tail.scan(now, enter: enter) }
         self.watchLinks(now)
         self.hints.endLook()
         self.goal.lookedAtEverything()
-        if !self.hasCheckedSources {
-            self.hasCheckedSources = true
+        if self.schedule.isFirstLook {
             self.checkSources()
             self.goal.begin {
                 Dictionary(
@@ -97,13 +95,10 @@ extension Pump where Hints: ~Copyable {
 
     /// Logs once, each time it begins, that files are found by looking alone.
     private mutating func reportPolling() {
-        let isPolling = !self.hints.isComplete
-        if isPolling, !self.isPolling {
-            let all = self.tail.watchDirectories.count
-            self.telemetry.polls(unwatchedCount: self.hints.file == nil ? all : self.hints.unwatchedCount)
-            self.telemetry.foldersDenied(self.hints.deniedFolders)
-            self.telemetry.foldersBlind(self.hints.blindFolders)
-        }
-        self.isPolling = isPolling
+        guard !self.hints.isComplete, self.schedule.isComplete else { return }
+        let all = self.tail.watchDirectories.count
+        self.telemetry.polls(unwatchedCount: self.hints.file == nil ? all : self.hints.unwatchedCount)
+        self.telemetry.foldersDenied(self.hints.deniedFolders)
+        self.telemetry.foldersBlind(self.hints.blindFolders)
     }
 }

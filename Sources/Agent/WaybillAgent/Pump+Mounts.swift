@@ -3,19 +3,12 @@ internal import WaybillTail
 
 /// Mounts that do not answer: what lies on them waits, and nothing is concluded about it.
 extension Pump where Hints: ~Copyable {
-    /// How soon it is seen that a mount answers again.
-    static var mountPause: Duration { .milliseconds(500) }
-
     /// Tells once that a mount does not answer, and that it answers again; then everything is looked at.
     mutating func tellMounts(_ now: MonotonicTime) {
-        let former = self.hangingMounts
-        let present = self.hints.hangingMounts
-        guard present != former else { return }
-        self.hangingMounts = present
-        for mount in present where !former.contains(mount) { self.telemetry.hangs(mount.path) }
-        for mount in former where !present.contains(mount) {
+        guard let change = self.schedule.mountsHang(self.hints.hangingMounts, now) else { return }
+        for mount in change.hanging { self.telemetry.hangs(mount.path) }
+        for mount in change.answering {
             self.telemetry.answers(mount.path, after: now - mount.since)
-            self.schedule.hurry(now)
             self.goal.foundMore()
         }
     }
@@ -46,7 +39,7 @@ extension Pump where Hints: ~Copyable {
 
     /// Whether a stream's file is on a mount that does not answer: the end of a run does not wait for it.
     func isHanging(_ stream: StreamKey) -> Bool {
-        !self.hangingMounts.isEmpty && self.hints.hangingMount(of: self.tail.position(of: stream).path) != nil
+        !self.schedule.hangingMounts.isEmpty && self.hints.hangingMount(of: self.tail.position(of: stream).path) != nil
     }
 
     /// Whether a source has a pattern that leads to a mount that does not answer.

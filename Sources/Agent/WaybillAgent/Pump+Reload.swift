@@ -58,8 +58,7 @@ extension Pump where Hints: ~Copyable {
     private mutating func follow(_ configuration: AgentConfiguration) {
         self.leave(self.tail.follow(configuration.tailSources, limits: configuration.tailLimits))
         self.fileErrors.removeAll()
-        self.schedule.hurry(self.clock.monotonicTime())
+        self.schedule.begin(self.clock.monotonicTime())
         self.goal.foundMore()
-        self.hasCheckedSources = false
     }
 }

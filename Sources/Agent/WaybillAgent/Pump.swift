@@ -60,14 +60,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     /// How far this clock was ahead of the last receiver's, less the time that `READY` took.
     var clockSkew: Duration?
     var liveness: Liveness
-    /// What the `OPEN` of a stream claims, until it is answered with an offset.
-    var openClaims: [StreamKey: OpenClaim] = [:]
     /// The last failure since a receiver accepted this agent.
     var lastFailure: String?
     var pausedUntil: MonotonicTime?
-    var lingerUntil: MonotonicTime?
     var schedule: ScanSchedule
-    var retries: [(at: MonotonicTime, stream: StreamKey)] = []
     var goal: RunGoal
     let started: MonotonicTime
     /// Since when no receiver has accepted this agent; `nil` while one has.
@@ -75,18 +71,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var summary = AgentSummary()
     var lines: LineLedger
     var claims: SpoolClaims<Files>
-    var turns: SpoolTurns
-    var hasCheckedSources = false
-    var isPolling = false
-    /// The mounts that did not answer at the last look.
-    var hangingMounts: [HangingMount] = []
     var formatPace = FormatNoticeLimit()
     var lastProgress: MonotonicTime
     /// Whether the last step left more work to do at once.
     var hasMore = false
     /// Whether the last step left nothing that waits for an answer or a buffer.
     var hasShippedAll = false
-    var openingCount = 0
 
     /// Begins a connection in the background; its events come back as ``LinkEvent`` with `generation`.
     package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
@@ -117,7 +107,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.lastProgress = now
         self.schedule = ScanSchedule(now)
         self.goal = RunGoal(configuration.mode)
-        self.turns = SpoolTurns(now)
         self.started = now
         self.unreadySince = now
     }
@@ -149,17 +138,17 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// What to wait on in addition to the network; `nil` while hints are gathering, or when there are none.
     var hintFile: FileID? {
-        self.lingerUntil == nil ? self.hints.file : nil
+        self.schedule.isGathering ? nil : self.hints.file
     }
 
     /// Whether the pump only waits a few milliseconds for more lines: no event needs to end that sooner.
     var isGathering: Bool {
-        self.lingerUntil != nil && self.hasShippedAll && !self.goal.isStopping && !self.goal.isParting
+        self.schedule.isGathering && self.hasShippedAll && !self.goal.isStopping && !self.goal.isParting
     }
 
     /// Notes that files changed; the hints are read later, when more may have gathered.
     package mutating func filesChanged() {
-        self.lingerUntil = self.lingerUntil ?? self.clock.monotonicTime() + self.configuration.linger
+        self.schedule.filesChanged(at: self.clock.monotonicTime(), linger: self.configuration.linger)
     }
 
     // MARK: Files
@@ -169,8 +158,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let now = self.now
         self.hints.refreshMounts(now.monotonic)
         self.tellMounts(now.monotonic)
-        if let lingerUntil, lingerUntil <= now.monotonic {
-            self.lingerUntil = nil
+        if self.schedule.takeHints(now.monotonic) {
             self.take(self.hints.read(), now)
             self.goal.foundMore()
         }
@@ -181,11 +169,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         } else if self.tail.hasFreshFiles, self.schedule.isDue(.freshFiles, now.monotonic) {
             self.checkFreshFiles(now)
         }
-        while let retry = self.retries.first, retry.at <= now.monotonic {
-            self.retries.removeFirst()
-            self.streams.retry(retry.stream)
-            self.tail.readingPostponed(retry.stream)
-        }
+        while let stream = self.streams.takeDue(now.monotonic) { self.tail.readingPostponed(stream) }
         if self.tail.isCheckpointDue(now) { self.checkpoint(now) }
         self.tellMounts(now.monotonic)
         self.takeNotices()
@@ -286,7 +270,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// Reconnects when streams that never end keep others from being opened; a new connection frees the numbers.
     mutating func makeRoomForStreams() {
-        guard self.streams.hasWaiting, self.session.isSettled, self.retries.isEmpty else { return }
+        guard self.streams.hasWaiting, self.session.isSettled, self.streams.nextRetry == nil else { return }
         self.disconnect("the receiver grants no more streams on a connection, and others have lines to send", .broken)
     }
 
@@ -311,7 +295,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             case .files: .ndjson
             }
         // Before the id: a file that was rewritten gets another one.
-        guard let claim = self.openClaims[stream] ?? self.tail.storedClaim(stream, self.now),
+        guard let claim = self.streams.claim(of: stream) ?? self.tail.storedClaim(stream, self.now),
             self.tail.contains(stream)
         else { return }
         let description = StreamDescription(
@@ -320,7 +304,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember,
             userMember: source.userMember, anonymousMember: source.anonymousMember)
         let number = self.streams.open(stream)
-        self.openingCount += 1
         self.perform(self.session.open(number, description, claim))
     }
 
@@ -366,7 +349,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     /// Grows with everything that takes memory only for a while: files found, streams opened.
-    package var turnoverCount: Int { self.tail.fileCount + self.openingCount }
+    package var turnoverCount: Int { self.tail.fileCount + self.streams.openedCount }
 
     /// Whether nothing is on its way: no answer, and no change of the registry.
     package var isAtRest: Bool {
@@ -379,11 +362,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         let now = self.clock.monotonicTime()
         let end = self.goal.nextLook(unreadySince: self.unreadySince)
         if self.goal.isParting, let end { return max(.zero, end - now) }
-        var wake = self.schedule.next(hasFreshFiles: self.tail.hasFreshFiles)
-        if !self.hangingMounts.isEmpty { wake = min(wake, now + Self.mountPause) }
-        if let lingerUntil { wake = min(wake, lingerUntil) }
-        if !self.claims.waiting.isEmpty { wake = min(wake, self.turns.nextAt) }
-        if let retry = self.retries.first { wake = min(wake, retry.at) }
+        var wake = self.schedule.next(
+            now, hasFreshFiles: self.tail.hasFreshFiles, hasWaitingSpools: !self.claims.waiting.isEmpty)
+        if let retry = self.streams.nextRetry { wake = min(wake, retry) }
         if let end { wake = min(wake, end) }
         if let pausedUntil { wake = min(wake, pausedUntil) }
         if let renewal = self.choice.nextRenewal(now) { wake = min(wake, renewal) }

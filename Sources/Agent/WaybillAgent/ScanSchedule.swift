@@ -18,6 +18,8 @@ package struct ScanSchedule: Hashable, Sendable {
     }
 
     static let pauseMax = Duration.seconds(300)
+    /// How soon it is seen that a mount answers again.
+    private static let mountPause = Duration.milliseconds(500)
 
     private var everythingAt: MonotonicTime
     private var freshFilesAt: MonotonicTime
@@ -26,7 +28,16 @@ package struct ScanSchedule: Hashable, Sendable {
     private var lastEverything: MonotonicTime
     /// When the last look began that saw every fresh file.
     private var lastWhole: MonotonicTime
-    private var isComplete = true
+    /// Whether hints were complete at the last look at everything.
+    package private(set) var isComplete = true
+    /// Whether everything is looked at for the first time, with these sources.
+    package private(set) var isFirstLook = true
+    /// When gathered hints are read; `nil` while there are none.
+    private var hintsAt: MonotonicTime?
+    /// The mounts that did not answer at the last look.
+    package private(set) var hangingMounts: [HangingMount] = []
+    /// When spools take turns.
+    var turns: SpoolTurns
 
     package init(_ now: MonotonicTime) {
         self.everythingAt = now
@@ -34,9 +45,16 @@ package struct ScanSchedule: Hashable, Sendable {
         self.watchesAt = now
         self.lastEverything = now
         self.lastWhole = now
+        self.turns = SpoolTurns(now)
     }
 
     // MARK: Requests
+
+    /// Other sources are looked at from now on.
+    package mutating func begin(_ now: MonotonicTime) {
+        self.isFirstLook = true
+        self.hurry(now)
+    }
 
     /// Everything is to be looked at now.
     package mutating func hurry(_ now: MonotonicTime) {
@@ -49,7 +67,36 @@ package struct ScanSchedule: Hashable, Sendable {
         self.everythingAt = min(self.everythingAt, self.lastEverything + .milliseconds(20))
     }
 
+    /// There are hints, which are read when more may have gathered.
+    package mutating func filesChanged(at now: MonotonicTime, linger: Duration) {
+        self.hintsAt = self.hintsAt ?? now + linger
+    }
+
+    /// Takes the mounts that do not answer; where one answers again, everything is to be looked at.
+    ///
+    /// - Returns: which do not answer any more, and which do again; `nil` if they are the same as before.
+    package mutating func mountsHang(
+        _ mounts: [HangingMount], _ now: MonotonicTime
+    ) -> (hanging: [HangingMount], answering: [HangingMount])? {
+        let former = self.hangingMounts
+        guard mounts != former else { return nil }
+        self.hangingMounts = mounts
+        let answering = former.filter { !mounts.contains($0) }
+        if !answering.isEmpty { self.hurry(now) }
+        return (mounts.filter { !former.contains($0) }, answering)
+    }
+
     // MARK: Work
+
+    /// Whether hints gather.
+    package var isGathering: Bool { self.hintsAt != nil }
+
+    /// Whether the gathered hints are read now.
+    package mutating func takeHints(_ now: MonotonicTime) -> Bool {
+        guard let hintsAt, hintsAt <= now else { return false }
+        self.hintsAt = nil
+        return true
+    }
 
     package func isDue(_ work: Work, _ now: MonotonicTime) -> Bool {
         switch work {
@@ -60,15 +107,20 @@ package struct ScanSchedule: Hashable, Sendable {
     }
 
     /// When the next work is due.
-    package func next(hasFreshFiles: Bool) -> MonotonicTime {
-        let next = min(self.everythingAt, self.watchesAt)
-        return hasFreshFiles ? min(next, self.freshFilesAt) : next
+    package func next(_ now: MonotonicTime, hasFreshFiles: Bool, hasWaitingSpools: Bool) -> MonotonicTime {
+        var next = min(self.everythingAt, self.watchesAt)
+        if hasFreshFiles { next = min(next, self.freshFilesAt) }
+        if let hintsAt { next = min(next, hintsAt) }
+        if hasWaitingSpools { next = min(next, self.turns.nextAt) }
+        return self.hangingMounts.isEmpty ? next : min(next, now + Self.mountPause)
     }
 
     /// Everything was looked at; whether hints are complete is known from now on.
     package mutating func lookedAtEverything(from start: MonotonicTime, to end: MonotonicTime, isComplete: Bool) {
         self.isComplete = isComplete
+        self.isFirstLook = false
         self.lastEverything = start
+        self.turns.looked(from: start, to: end)
         self.everythingAt =
             end
             + (isComplete

@@ -3,7 +3,7 @@ internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail
 
-/// The number of each tailed stream on the current connection, and the state of its opening.
+/// The number of each tailed stream on the current connection, the state of its opening, and when it is opened again.
 struct StreamNumbers {
     enum State {
         /// Not opened yet, or to be opened again.
@@ -38,11 +38,17 @@ struct StreamNumbers {
     private var slotsByStream = SlotIndex()
     private var slotsByNumber = SlotIndex()
     private(set) var openingCount = 0
+    /// How many were opened on all connections.
+    private(set) var openedCount = 0
     /// Streams that exceed the receiver's limit, in order of arrival.
     private var waiting = CircularBuffer<StreamKey>()
     private var isWaiting: Set<StreamKey> = []
     /// Streams without a number that may not be opened yet.
     private var held: Set<StreamKey> = []
+    /// When streams that were refused or are held are opened again, soonest first.
+    private var retries: [(at: MonotonicTime, stream: StreamKey)] = []
+    /// What the `OPEN` of a stream claims, until it is answered with an offset.
+    private var claims: [StreamKey: OpenClaim] = [:]
     /// Refusals of a stream since it last advanced; kept across connections.
     private var failures: [StreamKey: Int] = [:]
     private var last: UInt64 = 0
@@ -78,6 +84,7 @@ struct StreamNumbers {
 
     /// The number for an `OPEN`: the one it had on this connection, else a new one.
     mutating func open(_ stream: StreamKey) -> StreamNumber {
+        self.openedCount += 1
         if let known = self.slot(of: stream).flatMap({ self.entries[$0]?.number }) {
             self.move(stream, to: .opening)
             return known
@@ -133,15 +140,52 @@ struct StreamNumbers {
         return stream
     }
 
-    /// Lets a stream without a number wait until ``retry(_:)``.
-    mutating func hold(_ stream: StreamKey) {
+    // MARK: Opening again
+
+    /// When the next stream may be opened again.
+    var nextRetry: MonotonicTime? { self.retries.first?.at }
+
+    /// Lets a stream without a number wait.
+    mutating func hold(_ stream: StreamKey, until time: MonotonicTime) {
         self.held.insert(stream)
+        self.retry(stream, at: time)
     }
 
-    /// Lets a refused stream be opened again.
-    mutating func retry(_ stream: StreamKey) {
-        self.held.remove(stream)
-        self.move(stream, to: .reopening)
+    /// Lets a refused stream wait: not at all the first time, then longer and longer until it succeeds.
+    ///
+    /// - Parameter attempt: the number of its consecutive refusals.
+    mutating func postpone(_ stream: StreamKey, after code: ErrorCode, attempt: Int, _ now: MonotonicTime) {
+        // A proof, and then a stream of its own: a third demand makes no sense.
+        let isLongest = code == .notAllowed || (code == .prove && attempt > 2)
+        let isAtOnce = code == .prove || (attempt == 1 && code != .inUse && code != .retryAfter)
+        let growing: Duration = isAtOnce ? .zero : .seconds(min(60, 5 << min(attempt, 4)))
+        self.retry(stream, at: now + (isLongest ? .seconds(60) : growing))
+    }
+
+    private mutating func retry(_ stream: StreamKey, at time: MonotonicTime) {
+        let index = self.retries.firstIndex { $0.at > time } ?? self.retries.endIndex
+        self.retries.insert((at: time, stream: stream), at: index)
+    }
+
+    /// Takes a stream that has waited as long as it must; it may be opened again.
+    mutating func takeDue(_ now: MonotonicTime) -> StreamKey? {
+        guard let retry = self.retries.first, retry.at <= now else { return nil }
+        self.retries.removeFirst()
+        self.held.remove(retry.stream)
+        self.move(retry.stream, to: .reopening)
+        return retry.stream
+    }
+
+    /// What the `OPEN` of a stream must claim.
+    func claim(of stream: StreamKey) -> OpenClaim? { self.claims[stream] }
+
+    mutating func claim(_ claim: OpenClaim, for stream: StreamKey) {
+        self.claims[stream] = claim
+    }
+
+    /// The claim of a stream was answered.
+    mutating func takeClaim(of stream: StreamKey) -> OpenClaim? {
+        self.claims.isEmpty ? nil : self.claims.removeValue(forKey: stream)
     }
 
     mutating func remove(_ number: StreamNumber) -> StreamKey? {
@@ -181,6 +225,8 @@ struct StreamNumbers {
         self.waiting.removeAll()
         self.isWaiting.removeAll()
         self.held.removeAll()
+        self.retries.removeAll()
+        self.claims.removeAll()
         self.openingCount = 0
         self.last = 0
     }
