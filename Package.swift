@@ -247,8 +247,8 @@ let package = Package(
             "WaybillServerTestSupport",
             [
                 "Waybill", "WaybillCompression", "WaybillData", "WaybillDispatch", "WaybillEvent", "WaybillExport",
-                "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillSystem", "WaybillTestSupport",
-                lifecycle, logging,
+                "WaybillJSON", "WaybillProjection", "WaybillProtocol", "WaybillReceiver", "WaybillSystem",
+                "WaybillTestSupport", lifecycle, logging,
             ]),
 
         // Disks, networks and clocks that fail, and lives of the shipped code among them; no product holds it.
@@ -365,8 +365,8 @@ let package = Package(
             "WaybillDeliveryTests",
             [
                 "WaybillCompression", "WaybillData", "WaybillDelivery", "WaybillEvent", "WaybillExport",
-                "WaybillFleet", "WaybillHost", "WaybillProjection", "WaybillSystem", "WaybillTesting",
-                "WaybillTestSupport", logging,
+                "WaybillFleet", "WaybillHost", "WaybillProjection", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillTesting", "WaybillTestSupport", logging,
             ]),
         tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", nio, nioEmbedded, nioHTTP]),
         tests(
@@ -395,8 +395,8 @@ let package = Package(
             [
                 "WaybillAgent", "WaybillCommands", "WaybillData", "WaybillDelivery", "WaybillDoor", "WaybillEvent",
                 "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillLive",
-                "WaybillMerger", "WaybillProjection", "WaybillReceiver", "WaybillSystem", "WaybillTail",
-                "WaybillTesting", arguments, logging,
+                "WaybillMerger", "WaybillProjection", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem",
+                "WaybillTail", "WaybillTesting", arguments, logging,
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(

@@ -1,13 +1,15 @@
 """A table of hard cases: events at the edges of what the providers take.
 
 Each axis is a list; their products are the cases. All of them run through every provider: what is a limit for one is an
-ordinary value for the others. Where a provider's page has a number, `LIMITS` has it, and says what must happen at it.
+ordinary value for the others. Where a provider's page has a number, `LIMITS` of its validator has it, and says what must
+happen at it.
 """
 
 import itertools
 import json
 
 from corpus import AS_OF_MILLISECONDS, Corpus
+from export_harness import PROVIDERS, validator
 
 ANON = "b5372db0-c21e-41e4-8dfc-aa07a5b093db"
 # One UTF-16 unit a byte; three bytes a unit; a character of eleven units; two units a character; escaped in JSON.
@@ -51,24 +53,9 @@ CLOCKS = (
     "2025-03-01T09:14:15,926Z", "2024-12-31T23:59:60Z", "2025-02-28T24:00:00Z", "2025-03-01T09:14:15-12:00",
     "2025-03-01T09:14:15.000+14:00", "2000-01-01T00:00:00Z", "2099-12-31T23:59:59.999Z")
 
-# What a provider's page limits: where in the event, how many, in which unit, and what happens to one more. `cut`: its
-# text is not whole; `gone`: the field is not there; `refused`: there is no record.
-LIMITS = {
-    "ga4": (("value", 100, "unit", "cut"), ("trait", 36, "unit", "cut"), ("user", 256, "unit", "refused"),
-            ("page_title", 300, "unit", "cut"), ("page_referrer", 420, "unit", "cut"),
-            ("page_location", 1000, "unit", "cut"), ("fields", 24, "count", "gone"), ("items", 200, "count", "gone"),
-            ("item", 27, "count", "gone"), ("key", 40, "byte", "cut")),
-    "mixpanel": (("value", 255, "byte", "cut"), ("name", 255, "byte", "cut"), ("key", 255, "byte", "cut"),
-                 ("user", 255, "byte", "refused"), ("list", 254, "count", "gone"), ("id", 36, "byte", "refused")),
-    "mixpanel-profiles": (("trait", 255, "byte", "cut"),),
-    "amplitude": (("value", 1024, "unit", "cut"), ("name", 1024, "unit", "cut"), ("key", 1024, "unit", "cut"),
-                  ("trait", 1024, "unit", "cut"), ("user", 1024, "unit", "refused"), ("fields", 1024, "count", "gone")),
-    # A call of 32 KB cannot have 10 000 properties.
-    "segment": (),
-    "posthog": (("user", 200, "unit", "refused"),),
-    "snowplow": (("user", 255, "unit", "refused"), ("anon", 128, "unit", "refused")),
-    "csv": (), "flurry": (), "syslog": (), "journald": (),
-}
+# What a provider's page limits, from its validator: where in the event, how many, in which unit, and what happens to one
+# more. `cut`: its text is not whole; `gone`: the field is not there; `refused`: there is no record.
+LIMITS = {name: getattr(validator(name), "LIMITS", ()) for name in PROVIDERS}
 
 
 def length(text, unit):

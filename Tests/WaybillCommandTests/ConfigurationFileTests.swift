@@ -7,6 +7,7 @@ import WaybillHost
 import WaybillMerger
 import WaybillProjection
 import WaybillReceiver
+import WaybillServerTestSupport
 import WaybillSystem
 import WaybillTail
 
@@ -228,6 +229,28 @@ import WaybillTail
     ])
     func `the nearest name has few other letters`(name: String, expected: String?) {
         #expect(NearestName.find(name, in: ["data", "listen", "metrics", "retention"]) == expected)
+    }
+}
+
+/// A provider of another registry is configured like Waybill's own.
+@Suite struct ExampleConfigurationTests {
+    private static let yaml = "receiver: {data: d, exports: [{provider: example, options: {users: on}}]}\n"
+
+    @Test func `its name and its options are keys of an export`() throws {
+        let file = ConfigurationFile(yaml: Self.yaml, directory: ".", providers: .withExample)
+        #expect(file.problems.isEmpty)
+        let export = try #require(file.receiver?.exports.first)
+        #expect(export.provider == Destination(Example.self) && export.example.includesUsers)
+        let keys = ConfigurationTable.options(of: export.provider)
+        #expect(keys.map(\.facts.key) == ["options.users"] && keys.map { $0.show(export) } == ["on"])
+    }
+
+    @Test func `a wrong option is a problem, and so is its name in the standard registry`() {
+        let wrong = Self.yaml.replacing("users: on", with: "user: on")
+        #expect(ConfigurationFile(yaml: wrong, directory: ".", providers: .withExample).problems.count == 1)
+        #expect(
+            ConfigurationFile(yaml: Self.yaml, directory: ".").problems.map(\.text)
+                == ["there is no provider \"example\"; choose one of: \(Destination.list)"])
     }
 }
 

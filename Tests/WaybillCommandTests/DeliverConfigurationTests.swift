@@ -26,7 +26,7 @@ import WaybillSystem
         let entry = try #require(file.setup.entries.first)
         #expect(entry.name == "mixpanel" && entry.credentialsFile == "/etc/waybill/m.keys")
         #expect((entry.timeout, entry.retryLongest) == (.seconds(7), .seconds(9)))
-        var delivery = DeliveryConfiguration(dataDirectory: "/data", provider: .mixpanel)
+        var delivery = DeliveryConfiguration(dataDirectory: "/data", provider: try DeliverableProvider(.mixpanel))
         (delivery.env, delivery.region, delivery.ambiguity) = (.prod, .eu, .resend)
         (delivery.eventsPerSecond, delivery.isForced, delivery.isFollowing) = (200, true, true)
         delivery.backoffLongest = .seconds(8)

@@ -7,7 +7,9 @@ import WaybillSystem
 @testable import WaybillDelivery
 
 private let values = Dictionary(
-    uniqueKeysWithValues: CredentialName.allCases.map { ($0.variable(.prod), "s3cret-\"\\&/\($0.rawValue)") })
+    uniqueKeysWithValues: DeliverableProvider.allCases.flatMap(\.facts.credentials).map {
+        ($0.variable(.prod), "s3cret-\"\\&/\($0.rawValue)")
+    })
 
 private func credentials(_ provider: DeliverableProvider) throws -> Credentials {
     try #require(try CredentialSource(values).credentials(for: provider, .prod))
@@ -84,7 +86,7 @@ private func credentials(_ provider: DeliverableProvider) throws -> Credentials 
         let shown = template.shown([Array("{\"a\":1}".utf8)], .prod)
         #expect(!shown.contains("s3cret"))
         #expect(shown.hasPrefix("POST https://c.example.com/"))
-        for name in provider.credentialNames where name != .mixpanelToken {
+        for name in provider.facts.credentials where name != provider.facts.updateToken {
             #expect(shown.contains("${\(name.variable(.prod))"))
         }
         #expect("\(template.request([], try credentials(provider)))" == "<request>")
@@ -170,7 +172,7 @@ private func credentials(_ provider: DeliverableProvider) throws -> Credentials 
     @Test func `two environments never share, and values are printable`() {
         var values = values
         values["WAYBILL_SEGMENT_WRITE_KEY_DEV"] = values["WAYBILL_SEGMENT_WRITE_KEY_PROD"]
-        #expect(throws: CredentialError.shared(.segmentWriteKey, .prod, .dev)) {
+        #expect(throws: CredentialError.shared(CredentialName(rawValue: "SEGMENT_WRITE_KEY"), .prod, .dev)) {
             try CredentialSource(values).credentials(for: .segment, .prod)
         }
         values["WAYBILL_SEGMENT_WRITE_KEY_PROD"] = "a\r\nHost: evil"

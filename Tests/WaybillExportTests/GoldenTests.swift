@@ -34,9 +34,8 @@ import WaybillSystem
 
     /// Everything but time zones is as it is by default.
     @Test(
-        arguments: [
-            Destination.mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .syslog, .journald,
-        ], ["golden-events.ndjson", "odd-events.ndjson", "traits-events.ndjson"])
+        arguments: Set(Destination.allCases).subtracting([.ga4, .mixpanel, .csv]).sorted { $0.rawValue < $1.rawValue },
+        ["golden-events.ndjson", "odd-events.ndjson", "traits-events.ndjson"])
     func `events become exactly the golden file`(provider: Destination, events: String) throws {
         let sink = export(lines(try vector(events)), ExportOptions(provider: provider))
         let description = Exporter.description(of: provider)

@@ -11,8 +11,11 @@ struct OutcomeCensusTests {
         census.add(count, outcome, of: index)
     }
 
-    @Test func `each outcome has an index and a reason of its own`() {
-        #expect(Outcome.allCases.map(\.index) == Array(Outcome.allCases.indices))
+    @Test func `each outcome has a count and a reason of its own`() {
+        var counts = OutcomeCounts()
+        for (index, outcome) in Outcome.allCases.enumerated() { counts.add(index + 1, outcome) }
+        #expect(counts.outcomes.map(\.outcome) == Outcome.allCases)
+        #expect(counts.outcomes.map(\.count) == Array(1...Outcome.allCases.count))
         let names = Outcome.allCases.map { "\($0.verb) \($0.reason)" }
         #expect(Set(names).count == Outcome.allCases.count)
         #expect(Outcome.allCases.allSatisfy { !$0.remedy.isEmpty })
@@ -76,7 +79,7 @@ struct OutcomeCensusTests {
 
     @Test(arguments: Destination.allCases)
     func `each provider has its own reasons to refuse`(provider: Destination) {
-        let reasons = RefusalReason.allCases.filter { $0.isPossible(for: provider) }
+        let reasons = provider.refusals
         #expect(reasons.contains(.consent) && reasons.contains(.unreadable))
         #expect(reasons.contains(.ga4TooOld) == (provider == .ga4))
         #expect(reasons.contains(.mixpanelBadID) == (provider == .mixpanel || provider == .mixpanelProfiles))

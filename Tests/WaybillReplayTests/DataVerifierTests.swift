@@ -41,8 +41,8 @@ import WaybillTestSupport
         while projection.isSealing { try projection.continueSealing() }
     }
 
-    private static func verify(_ bench: ProjectionBench) -> VerifyReport {
-        var verifier = DataVerifier(data: bench.data)
+    private static func verify(_ bench: ProjectionBench, _ providers: ProviderRegistry = .standard) -> VerifyReport {
+        var verifier = DataVerifier(data: bench.data, providers: providers)
         return verifier.verify()
     }
 
@@ -322,6 +322,19 @@ import WaybillTestSupport
         let report = Self.verify(bench)
         #expect(report.problems.contains { $0.code == .repeated && $0.path == part && $0.text.contains(first) })
         #expect(report.problems.contains { $0.code == .lost && $0.text.contains(second) })
+    }
+
+    @Test func `the files of a provider are compared if the registry has it`() throws {
+        let bench = try Self.mixedBench(Destination(Example.self))
+        let report = Self.verify(bench, .withExample)
+        #expect(report.problems == [])
+        #expect(report.totals.contains { $0.name == "example_events" && $0.count > 0 })
+        #expect(Self.verify(bench).notes.contains { $0.contains("a provider that this version does not know") })
+        let path = try Self.path(bench, "exports", ".ndjson")
+        var bytes = try #require(bench.disk.bytes(of: "/data/" + path))
+        bytes[bytes.count - 5] ^= 1
+        bench.disk.place("/data/" + path, bytes)
+        #expect(Self.verify(bench, .withExample).problems.contains { $0.path == path })
     }
 
     @Test func `every byte of an open part, its ids and its dead letters that changes is found`() throws {

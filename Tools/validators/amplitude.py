@@ -26,6 +26,9 @@ PROPERTIES = 1024
 OWN_EVENTS = {"[Amplitude] Screen Viewed", "$identify"}
 # The same page, "user_properties supported operations": those that an export has
 OPERATIONS = ["$set", "$setOnce", "$add", "$unset"]
+# See `hard_cases.py`: where in the event, how many, in which unit, and what happens to one more.
+LIMITS = (("value", 1024, "unit", "cut"), ("name", 1024, "unit", "cut"), ("key", 1024, "unit", "cut"),
+          ("trait", 1024, "unit", "cut"), ("user", 1024, "unit", "refused"), ("fields", 1024, "count", "gone"))
 
 
 def _commerce(event):

@@ -43,6 +43,11 @@ USER_ID = 256
 # https://developers.google.com/analytics/devguides/collection/protocol/ga4/reference?client_type=firebase#payload_post_body:
 # an older time is moved to 72 hours ago, without an error.
 AGE = 72 * 3_600_000
+# See `hard_cases.py`: where in the event, how many, in which unit, and what happens to one more.
+LIMITS = (("value", 100, "unit", "cut"), ("trait", 36, "unit", "cut"), ("user", 256, "unit", "refused"),
+          ("page_title", 300, "unit", "cut"), ("page_referrer", 420, "unit", "cut"),
+          ("page_location", 1000, "unit", "cut"), ("fields", 24, "count", "gone"), ("items", 200, "count", "gone"),
+          ("item", 27, "count", "gone"), ("key", 40, "byte", "cut"))
 
 
 def _has_name(name, limit):

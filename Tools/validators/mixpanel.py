@@ -24,6 +24,9 @@ EVENTS, BODY, EVENT, PROPERTIES, ELEMENTS = 2000, 10_000_000, 1_000_000, 255, 25
 FIRST, AHEAD = 31_536_000_000, 3_600_000
 # https://docs.mixpanel.com/docs/data-structure/property-reference/data-type: "255 bytes", "maximum nesting depth of 3"
 TEXT, DEPTH = 255, 3
+# See `hard_cases.py`: where in the event, how many, in which unit, and what happens to one more.
+LIMITS = (("value", 255, "byte", "cut"), ("name", 255, "byte", "cut"), ("key", 255, "byte", "cut"),
+          ("user", 255, "byte", "refused"), ("list", 254, "count", "gone"), ("id", 36, "byte", "refused"))
 
 
 def check_value(value):

@@ -17,6 +17,8 @@ NAME = 255
 # https://docs.mixpanel.com/reference/profile-set, …/profile-set-property-once, …/profile-numerical-add,
 # …/profile-delete-property: each takes an object or, the last, a list of names. Ours: one update for each, in this order.
 OPERATIONS = ["$set", "$unset", "$set_once", "$add"]
+# See `hard_cases.py`: where in the event, how many, in which unit, and what happens to one more.
+LIMITS = (("trait", 255, "byte", "cut"),)
 
 
 def records(part):

@@ -34,6 +34,8 @@ GROUP = 400
 SESSION = 24 * 3_600_000
 # https://posthog.com/docs/api/capture#batch-events: "20MB"; 1000 is ours.
 EVENTS, BODY = 1000, 20_000_000
+# See `hard_cases.py`: where in the event, how many, in which unit, and what happens to one more.
+LIMITS = (("user", 200, "unit", "refused"),)
 
 
 def _milliseconds(text):

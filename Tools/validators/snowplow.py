@@ -39,6 +39,8 @@ SCHEMAS = {
         "transaction_id": (LONG, True), "currency": ((3, 3), True), "refund_amount": (AMOUNT, True),
         "refund_reason": (LONG, False)},
 }
+# See `hard_cases.py`: where in the event, how many, in which unit, and what happens to one more.
+LIMITS = (("user", 255, "unit", "refused"), ("anon", 128, "unit", "refused"))
 
 
 def _described(value):

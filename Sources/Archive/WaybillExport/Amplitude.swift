@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for Amplitude.
-package struct AmplitudeOptions: Hashable, Sendable {
+package struct AmplitudeOptions: ProviderOptions, Hashable {
     /// The endpoint that the uploader posts parts to.
     package enum Mode: String, Hashable, Sendable, CaseIterable {
         /// `/batch`: large requests, for exports.
@@ -26,8 +26,8 @@ package struct AmplitudeOptions: Hashable, Sendable {
 struct Amplitude: Provider {
     private let options: AmplitudeOptions
 
-    init(_ options: AmplitudeOptions) {
-        self.options = options
+    init(_ options: ExportOptions) {
+        self.options = options.amplitude
     }
 
     var description: ProviderDescription {
@@ -38,11 +38,9 @@ struct Amplitude: Provider {
             partByteCountMax: self.recordByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int {
         self.options.mode == .batch ? Limits.Amplitude.batchByteCountMax : Limits.Amplitude.requestByteCountMax
     }
-    var terminator: StaticString { "\n" }
 
     func takes(_ kind: EventKind) -> Bool {
         kind != .meta
@@ -109,7 +107,7 @@ struct Amplitude: Provider {
             && !Self.placeholders.contains { JSONText.equals(draft.text.bytes, isEscaped: false, $0) }
     }
 
-    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+    static func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
         guard let user = event.text(.user), Self.isUsable(user, &draft) else { return nil }
         return user
     }
@@ -122,7 +120,7 @@ struct Amplitude: Provider {
                 .amplitudeBadID, "anon is a placeholder or too short", field: "anon",
                 limit: Limits.Amplitude.idCharacterCountMin)
         }
-        let user = self.user(of: event, in: &draft)
+        let user = Self.user(of: event, in: &draft)
         if user == nil, event.text(.user) != nil { draft.fixes.count(.dropNull) }
         guard user != nil || anon != nil else {
             return RefusalCause(.amplitudeBadID, "neither user nor anon is known", field: "anon")
@@ -285,5 +283,79 @@ struct Amplitude: Provider {
                 self.writeProperty(key, value, of: event, room: &room, into: &draft)
             }
         }
+    }
+}
+
+extension Amplitude {
+    static let name = "amplitude"
+    static let refusals: [RefusalReason] = [.amplitudeNoInsertID, .amplitudeBadID, .amplitudeTooLarge]
+    static let sendKey = SendKey.members([["insert_id"], ["device_id"]], dayCount: 7)
+    static let appliesUsersInOrder = true
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: (us: "https://api2.amplitude.com", eu: "https://api.eu.amplitude.com"), path: "/batch",
+            credentials: [.amplitudeAPIKey], recordsPerRequestMax: Limits.Amplitude.batchEventsMax,
+            requestByteCountMax: Limits.Amplitude.batchByteCountMax)
+        facts.prefix = RequestText([.plain("{\"api_key\":\""), .json(.amplitudeAPIKey), .plain("\",\"events\":[")])
+        facts.suffix = "],\"options\":{\"min_id_length\":5}}"
+        facts.answers.acceptedCount = "events_ingested"
+        facts.answers.refusals = .eventsByField
+        // What `/batch` requires after a 429 (amplitude.com/docs/apis/analytics/batch-event-upload).
+        facts.answers.throttlingPause = .seconds(15)
+        return facts
+    }
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            keys.choice(
+                "mode", \.amplitude.mode,
+                "The size of parts: for `/batch`, or for `/2/httpapi` (1000 events, 900 kB).")
+        ]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        text.add("mode", options.amplitude.mode.rawValue, unless: AmplitudeOptions().mode.rawValue)
+    }
+}
+
+extension Destination {
+    package static var amplitude: Destination { Destination(Amplitude.self) }
+}
+
+extension ExportOptions {
+    package var amplitude: AmplitudeOptions {
+        get { self[AmplitudeOptions.self] }
+        set { self[AmplitudeOptions.self] = newValue }
+    }
+}
+
+extension CredentialName {
+    fileprivate static let amplitudeAPIKey = CredentialName(rawValue: "AMPLITUDE_API_KEY")
+}
+
+extension RefusalReason {
+    package static let amplitudeNoInsertID = RefusalReason("amplitude.no_insert_id", remedy: Remedy.giveID)
+    package static let amplitudeBadID = RefusalReason("amplitude.bad_id", remedy: Remedy.nameThePerson)
+    package static let amplitudeTooLarge = RefusalReason("amplitude.too_large", remedy: Remedy.sendLess)
+}
+
+extension Limits {
+    /// Repository amplitude/amplitude-dev-center: http-v2-api.md, batch-event-upload-api.md.
+    package enum Amplitude {
+        package static let batchEventsMax = 2000
+        /// 20 MB, minus the envelope.
+        package static let batchByteCountMax = 18_000_000
+        /// "Fewer than 2000"; half of that is recommended.
+        package static let requestEventsMax = 1000
+        /// Below 1 MB, minus the envelope.
+        package static let requestByteCountMax = 900_000
+        package static let stringCharacterCountMax = 1024
+        package static let propertyCountMax = 1024
+        /// `event_properties` itself is the first level.
+        package static let depthMax = 40
+        package static let idCharacterCountMin = 5
+        /// A `quantity` is an integer of 32 bits.
+        package static let quantityMax = Int(Int32.max)
     }
 }

@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for CSV files.
-package struct CSVOptions: Hashable, Sendable {
+package struct CSVOptions: ProviderOptions, Hashable {
     package enum Zone: String, Hashable, Sendable, CaseIterable {
         case report
         /// The device's time zone.
@@ -40,8 +40,8 @@ package struct CSVOptions: Hashable, Sendable {
 struct CSV: Provider {
     private let options: CSVOptions
 
-    init(_ options: CSVOptions) {
-        self.options = options
+    init(_ options: ExportOptions) {
+        self.options = options.csv
     }
 
     var description: ProviderDescription {
@@ -52,7 +52,6 @@ struct CSV: Provider {
             recordsPerPartMax: Limits.CSV.recordsPerPartMax, partByteCountMax: Limits.CSV.partByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.CSV.partByteCountMax }
     var terminator: StaticString { "\r\n" }
     var isJSON: Bool { false }
@@ -185,5 +184,54 @@ struct CSV: Provider {
             count += 1
         }
         return count
+    }
+}
+
+extension CSV {
+    static let name = "csv"
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            keys.choice("zone", \.csv.zone, "The time zone of `Time`: the export's, or the one the device was in."),
+            keys.flag("millis", \.csv.hasMilliseconds, "`Time` has milliseconds."),
+            keys.flag("bom", \.csv.hasByteOrderMark, "Begin with a byte order mark, for Excel."),
+            keys.flag("guard", \.csv.isGuarded, "Write `'` before what a spreadsheet would calculate."),
+            keys.choice("others", \.csv.others, "Fields share one cell, or each has a cell of its own."),
+            keys.flag("users", \.csv.includesUsers, "Write `user` events too."),
+            keys.flag("id", \.csv.hasID, "Write the event's id in an eighth column."),
+        ]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        let usual = CSVOptions()
+        let csv = options.csv
+        text.add("bom", csv.hasByteOrderMark, unless: usual.hasByteOrderMark)
+        text.add("millis", csv.hasMilliseconds, unless: usual.hasMilliseconds)
+        text.add("zone", csv.zone.rawValue, unless: usual.zone.rawValue)
+        text.add("others", csv.others.rawValue, unless: usual.others.rawValue)
+        text.add("users", csv.includesUsers, unless: usual.includesUsers)
+        text.add("guard", csv.isGuarded, unless: usual.isGuarded)
+        text.add("id", csv.hasID, unless: usual.hasID)
+    }
+}
+
+extension Destination {
+    package static var csv: Destination { Destination(CSV.self) }
+}
+
+extension ExportOptions {
+    package var csv: CSVOptions {
+        get { self[CSVOptions.self] }
+        set { self[CSVOptions.self] = newValue }
+    }
+}
+
+extension Limits {
+    /// Microsoft, "Excel specifications and limits".
+    package enum CSV {
+        package static let cellCharacterCountMax = 32_767
+        /// A million lines with the header; Excel opens 1 048 576 rows.
+        package static let recordsPerPartMax = 999_999
+        package static let partByteCountMax = 256 << 20
     }
 }

@@ -2,81 +2,8 @@ internal import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
-/// A destination that an operator describes: the columns of a record and the source of each.
-package struct CustomOptions: Hashable, Sendable {
-    package enum Format: String, Hashable, Sendable, CaseIterable {
-        /// One JSON object per line; a column without a value is left out.
-        case ndjson
-        /// RFC 4180 with a header; a column without a value is an empty cell.
-        case csv
-    }
-
-    /// A column's type; a value of another type is converted if that loses nothing, otherwise dropped.
-    package enum ColumnType: String, Hashable, Sendable, CaseIterable {
-        case string
-        /// The digits are kept unchanged.
-        case number
-        case boolean
-        /// Any value, as compact JSON.
-        case json
-        /// `YYYY-MM-DDTHH:MM:SS.mmmZ`; numbers are read as times since 1970.
-        case time
-    }
-
-    package struct Column: Hashable, Sendable {
-        package var name: String
-        /// A member of the event, with nested members after dots: `name`, `data.price`, `ids.ga4`.
-        package var from: String
-        package var type = ColumnType.string
-        /// The limit in UTF-16 units; longer strings are cut and longer JSON is dropped.
-        package var characterCountMax: Int?
-        /// Whether an event without a value for it is refused.
-        package var isRequired = false
-        /// The value if the event has none: text for strings and times, JSON for other types.
-        package var defaultValue: String?
-
-        package init(name: String, from: String) {
-            self.name = name
-            self.from = from
-        }
-    }
-
-    package var format: Format
-    package var columns: [Column]
-    package var kinds = KindSet([.screen, .action, .event])
-    package var recordsPerPartMax = Limits.Custom.recordsPerPartMax
-    package var partByteCountMax = Limits.Custom.partByteCountMax
-    package var recordByteCountMax = Limits.Custom.recordByteCountMax
-    /// For CSV: whether text that a spreadsheet would evaluate, such as text that begins with `=`, is guarded.
-    package var isGuarded = true
-
-    package init(format: Format, columns: [Column]) {
-        self.format = format
-        self.columns = columns
-    }
-
-    /// Whether `from` names a member that an event can have.
-    package static func isSource(_ from: String) -> Bool {
-        CustomSource(from) != nil
-    }
-
-    /// A text that depends only on the options' meaning and never changes between versions.
-    package var canonicalText: String {
-        var lines = [
-            "\(self.format.rawValue) \(self.kinds.kinds.map(\.rawValue)) \(self.recordsPerPartMax) "
-                + "\(self.partByteCountMax) \(self.recordByteCountMax) \(self.isGuarded)"
-        ]
-        for column in self.columns {
-            lines.append(
-                "\(column.name)\t\(column.from)\t\(column.type.rawValue)\t\(column.characterCountMax ?? -1)\t"
-                    + "\(column.isRequired)\t\(column.defaultValue ?? "\t")")
-        }
-        return lines.joined(separator: "\n")
-    }
-}
-
 /// The source of a column's value.
-private struct CustomSource: Sendable {
+struct CustomSource: Sendable {
     enum Place: Sendable {
         case time
         case receivedAt
@@ -151,10 +78,13 @@ struct Custom: Provider {
     private let options: CustomOptions
     private let columns: [Column]
 
-    /// - Parameter options: already checked; a custom provider without columns is a programming error.
-    init(_ name: String, _ options: CustomOptions?) {
-        guard let options, !options.columns.isEmpty else { preconditionFailure("the provider \(name) has no columns") }
-        self.id = .custom(name)
+    /// - Parameter export: already checked; a custom provider without columns is a programming error.
+    init(_ export: ExportOptions) {
+        let name = export.provider
+        guard let options = export.custom, !options.columns.isEmpty else {
+            preconditionFailure("the provider \(name) has no columns")
+        }
+        self.id = name
         self.options = options
         self.columns = options.columns.map { column in
             guard let source = CustomSource(column.from) else {
@@ -181,7 +111,6 @@ struct Custom: Provider {
         return Array(draft.json.output.bytes.dropFirst()) + [0x0D, 0x0A]
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { self.options.recordByteCountMax }
     var terminator: StaticString { self.options.format == .csv ? "\r\n" : "\n" }
     var isJSON: Bool { self.options.format == .ndjson }
@@ -481,4 +410,19 @@ struct Custom: Provider {
     private static func isTime(_ milliseconds: Int64) -> Bool {
         -62_135_596_800_000...253_402_300_799_999 ~= milliseconds
     }
+}
+
+extension Custom {
+    static let name = "custom"
+    static let refusals: [RefusalReason] = [.customMissing, .customTooLarge]
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        text.lines.append(options.custom?.canonicalText ?? "")
+    }
+}
+
+extension RefusalReason {
+    package static let customMissing = RefusalReason(
+        "custom.missing", remedy: "give the required column a value in each event, or make the column optional")
+    package static let customTooLarge = RefusalReason("custom.too_large", remedy: Remedy.sendLess)
 }

@@ -1,10 +1,10 @@
 internal import WaybillJSON
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Writes JSON of any shape.
 extension Draft {
     /// Writes a value as JSON: cuts strings and writes anything nested deeper than `depthMax` as a string of JSON.
-    mutating func value(
+    package mutating func value(
         _ index: Int, of event: borrowing MappedEvent, limit: Int? = nil, unit: LengthUnit = .utf16,
         depthMax: Int = .max
     ) {
@@ -35,7 +35,8 @@ extension Draft {
 
     /// Writes a member for text if it is present.
     @inline(__always)
-    mutating func member(_ key: StaticString, _ slice: TextSlice?, limit: Int? = nil, unit: LengthUnit = .utf16) {
+    package mutating func member(_ key: StaticString, _ slice: TextSlice?, limit: Int? = nil, unit: LengthUnit = .utf16)
+    {
         guard let slice else { return }
         self.json.key(key)
         self.text(slice, limit: limit, unit: unit)
@@ -58,7 +59,7 @@ extension Draft {
 
     /// Writes an event's name as a string, prefixed with `x_` if the provider reserves it.
     @inline(__always)
-    mutating func eventName(
+    package mutating func eventName(
         _ name: TextSlice, limit: Int, unit: LengthUnit, fix: FixCode = .rename,
         isReserved: (UnsafeRawBufferPointer) -> Bool
     ) {
@@ -72,7 +73,7 @@ extension Draft {
     /// Writes a field's name, prefixed with `x_` if it is empty or the provider reserves it; returns false and writes
     /// nothing if the name was already written.
     @inline(__always)
-    mutating func beginField(
+    package mutating func beginField(
         _ key: Int, of event: borrowing MappedEvent, limit: Int, unit: LengthUnit,
         isReserved: (UnsafeRawBufferPointer) -> Bool
     ) -> Bool {
@@ -99,7 +100,7 @@ extension Draft {
     }
 
     /// Writes a time as a string, in RFC 3339 with milliseconds.
-    mutating func time(_ time: WallTime) {
+    package mutating func time(_ time: WallTime) {
         // It needs no escapes.
         self.json.verbatim("\"")
         TimeText.append(time, to: &self.json.output)

@@ -1,14 +1,14 @@
 internal import WaybillEvent
-internal import WaybillJSON
+package import WaybillJSON
 
 /// The record of one event while it is being written, and everything a provider needs to write it.
 ///
 /// All buffers keep their capacity from event to event. One owner.
-struct Draft: ~Copyable {
+package struct Draft: ~Copyable {
     /// The part that events in one request have in common; empty for providers with one event per request.
     var head = JSONWriter(capacity: 512)
     /// The record, or the event's part of the request.
-    var json = JSONWriter()
+    package var json = JSONWriter()
     /// The text that closes the request that this event starts.
     var tail = JSONWriter(capacity: 512)
     /// Whether the event must not be added to an open request.
@@ -281,7 +281,7 @@ struct Draft: ~Copyable {
     }
 
     /// Drops fields from the end until `json` has at most `byteCountMax` bytes or no field is left.
-    mutating func dropFields(toFit byteCountMax: Int) {
+    package mutating func dropFields(toFit byteCountMax: Int) {
         guard self.json.output.count > byteCountMax, !self.fieldMarks.isEmpty else { return }
         while self.json.output.count > byteCountMax, let mark = self.fieldMarks.popLast() {
             self.json.rewind(to: mark)

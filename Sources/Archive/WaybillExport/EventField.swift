@@ -1,7 +1,7 @@
 internal import WaybillJSON
 
 /// A top-level member of the event schema, version 1 (`Protocol/event.schema.json`).
-enum EventField: UInt8, CaseIterable {
+package enum EventField: UInt8, CaseIterable {
     case v, id, writer, seq, ts, up, dt, kind, name, screen, screenClass, screenID, prev, prevMilliseconds, session
     case sessionNumber, user, anon, ids, traits, traitsOnce, traitsAdd, app, build, bundle, os, osVersion, model, lang
     case tz, env, log, data, providers, overrides, consent, sampleRate, country, userAgent

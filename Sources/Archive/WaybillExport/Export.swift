@@ -6,7 +6,8 @@ package import WaybillEvent
 /// - ``EventReader`` sees every line before it is archived: one scan, no allocation, goal 1 GB/s per core;
 /// - ``Exporter`` sees every line once more for each provider: one parse, one write, no allocation on the common path,
 ///   goal 250 MB/s of raw lines per core; non-ASCII text that must be cut may cost a `String`;
-/// - limits of providers are in one table, ``Limits``, with the day they were last checked.
+/// - a provider is one file with its limits, its reasons to refuse and how its parts are sent; ``ProviderRegistry`` lists
+///   all.
 ///
 /// The module is pure: no file, no clock, no socket. The time at which a line was received is an argument, and the
 /// output goes to an ``ExportSink``. The same lines and options give the same bytes.
@@ -21,107 +22,6 @@ package import WaybillEvent
 /// = exported + refused + held + skipped.
 ///
 /// Providers write text, not values: an intermediate value would lose member order, digits of numbers, and time.
-
-/// A destination that this version supports.
-package enum Destination: Hashable, Sendable {
-    case ga4
-    case mixpanel
-    /// Mixpanel's user profiles, which go to a different endpoint than its events.
-    case mixpanelProfiles
-    case amplitude
-    case segment
-    case posthog
-    case snowplow
-    /// Shut down in 2024; an archive in the format of its raw-data download.
-    case flurry
-    case csv
-    case syslog
-    case journald
-    /// A destination that an operator names and describes by its columns.
-    case custom(String)
-
-    /// The built-in provider of that name.
-    package init(named name: String) throws(UnknownProvider) {
-        guard let provider = Self.allCases.first(where: { $0.rawValue == name }) else {
-            throw UnknownProvider(name: name)
-        }
-        self = provider
-    }
-
-    /// The provider with an operator's name: a letter a to z, then up to 31 of a to z, 0 to 9 and `-`.
-    ///
-    /// - Returns: `nil` for any other name, and for names with another meaning in `exports/` and `state/`.
-    package init?(customName name: String) {
-        let bytes = Array(name.utf8)
-        guard 1...32 ~= bytes.count, 0x61...0x7A ~= bytes[0],
-            bytes.allSatisfy({ 0x61...0x7A ~= $0 || 0x30...0x39 ~= $0 || $0 == UInt8(ascii: "-") }),
-            name != "archive", name != "custom", !Self.allCases.contains(where: { $0.rawValue == name })
-        else { return nil }
-        self = .custom(name)
-    }
-
-    /// The provider, built-in or custom, that one of our paths or state files names.
-    package init?(recordedName name: String) {
-        guard let provider = Self.allCases.first(where: { $0.rawValue == name }) else {
-            self.init(customName: name)
-            return
-        }
-        self = provider
-    }
-
-    /// Whether `waybill deliver` sends its parts.
-    package var isDelivered: Bool {
-        switch self {
-        case .ga4, .mixpanel, .mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow: true
-        case .flurry, .csv, .syslog, .journald, .custom: false
-        }
-    }
-
-    /// Its name in paths, metrics and events.
-    package var rawValue: String {
-        switch self {
-        case .ga4: "ga4"
-        case .mixpanel: "mixpanel"
-        case .mixpanelProfiles: "mixpanel-profiles"
-        case .amplitude: "amplitude"
-        case .segment: "segment"
-        case .posthog: "posthog"
-        case .snowplow: "snowplow"
-        case .flurry: "flurry"
-        case .csv: "csv"
-        case .syslog: "syslog"
-        case .journald: "journald"
-        case .custom(let name): name
-        }
-    }
-
-    /// Its name in an event's `providers` and `overrides`.
-    var subscriptionName: String {
-        self == .mixpanelProfiles ? "mixpanel" : self.rawValue
-    }
-
-    /// All names, for help and errors.
-    package static var list: String {
-        Self.allCases.map(\.rawValue).joined(separator: ", ")
-    }
-}
-
-extension Destination: CaseIterable {
-    /// The built-in ones.
-    package static let allCases: [Destination] = [
-        .ga4, .mixpanel, .mixpanelProfiles, .amplitude, .segment, .posthog, .snowplow, .flurry, .csv, .syslog,
-        .journald,
-    ]
-}
-
-/// A provider name that this version does not know.
-package struct UnknownProvider: Error, Hashable, Sendable, CustomStringConvertible {
-    package let name: String
-
-    package var description: String {
-        "there is no provider \"\(self.name)\"; choose one of: \(Destination.list)"
-    }
-}
 
 /// A set of environments.
 package struct EnvironmentSet: Hashable, Sendable {
@@ -287,40 +187,55 @@ package struct SkipCounts: Hashable, Sendable {
     }
 
     package mutating func count(_ reason: NotExported) {
-        self.counts[reason.index] &+= 1
+        self.add(1, reason)
+    }
+
+    mutating func add(_ count: Int, _ reason: NotExported) {
+        self.counts[reason.index] &+= count
     }
 }
 
-/// Why an event cannot become a valid record.
-package enum RefusalReason: String, Hashable, Sendable, CaseIterable {
+/// Why an event cannot become a valid record; a provider's reasons stand in its file.
+package struct RefusalReason: RawRepresentable, Hashable, Sendable {
+    /// Its name in dead letters and metrics: a provider's begins with the name that events subscribe to, and a dot.
+    package let rawValue: String
+    /// What an operator can do about it, for logs.
+    package let remedy: String
+
+    package init(_ rawValue: String, remedy: String) {
+        self.rawValue = rawValue
+        self.remedy = remedy
+    }
+
+    /// The reason of that name of the standard registry.
+    package init?(rawValue: String) {
+        guard let reason = Self.byName[rawValue] else { return nil }
+        self = reason
+    }
+
+    private static let byName = Dictionary(uniqueKeysWithValues: Self.allCases.map { ($0.rawValue, $0) })
+
     /// The person did not consent; the event's content is not written anywhere.
-    case consent
+    package static let consent = RefusalReason("consent", remedy: "these people did not consent to analytics")
     /// The line is not the JSON object that `EventReader` accepted.
-    case unreadable
+    package static let unreadable = RefusalReason(
+        "unreadable", remedy: "correct what writes lines with numbers or text that no JSON reader takes")
     /// Reading the line ended the program twice: it is not read.
-    case poison
-    case ga4NoAppInstanceID = "ga4.no_app_instance_id"
-    case ga4BadUserID = "ga4.bad_user_id"
-    case ga4TooOld = "ga4.too_old"
-    case ga4TooLarge = "ga4.too_large"
-    case mixpanelNoInsertID = "mixpanel.no_insert_id"
-    case mixpanelBadInsertID = "mixpanel.bad_insert_id"
-    case mixpanelBadID = "mixpanel.bad_id"
-    case mixpanelFuture = "mixpanel.future"
-    case mixpanelTooLarge = "mixpanel.too_large"
-    case amplitudeNoInsertID = "amplitude.no_insert_id"
-    case amplitudeBadID = "amplitude.bad_id"
-    case amplitudeTooLarge = "amplitude.too_large"
-    case segmentNoMessageID = "segment.no_message_id"
-    case segmentNoUser = "segment.no_user"
-    case segmentTooLarge = "segment.too_large"
-    case posthogNoUUID = "posthog.no_uuid"
-    case posthogBadID = "posthog.bad_id"
-    case posthogFuture = "posthog.future"
-    case posthogTooLarge = "posthog.too_large"
-    case snowplowNoEventID = "snowplow.no_event_id"
-    case snowplowBadID = "snowplow.bad_id"
-    case snowplowTooLarge = "snowplow.too_large"
-    case customMissing = "custom.missing"
-    case customTooLarge = "custom.too_large"
+    package static let poison = RefusalReason("poison", remedy: Remedy.reportPoison)
+
+    /// Those that every provider has.
+    package static let common: [RefusalReason] = [.consent, .unreadable, .poison]
+
+    package static func == (first: RefusalReason, second: RefusalReason) -> Bool {
+        first.rawValue == second.rawValue
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(self.rawValue)
+    }
+}
+
+extension RefusalReason: CaseIterable {
+    /// Those of the standard registry.
+    package static let allCases = ProviderRegistry.standard.refusals
 }

@@ -19,14 +19,8 @@ package struct ExportOptions: Sendable {
     package var mapping: OperatorMapping?
     /// The columns of a ``Destination/custom(_:)`` provider, which requires them.
     package var custom: CustomOptions?
-    package var ga4 = GA4Options()
-    package var mixpanel = MixpanelOptions()
-    package var amplitude = AmplitudeOptions()
-    package var posthog = PostHogOptions()
-    package var snowplow = SnowplowOptions()
-    package var csv = CSVOptions()
-    package var syslog = SyslogOptions()
-    package var journald = JournaldOptions()
+    /// The options of providers, by their type; those that were not set are at their defaults.
+    private var providerOptions: [ObjectIdentifier: any ProviderOptions] = [:]
     /// Whether dead letters hold the line itself, too; those of lines whose stream is not known always do.
     ///
     /// Not part of the ``fingerprint``: parts do not depend on it.
@@ -41,6 +35,12 @@ package struct ExportOptions: Sendable {
         self.provider = provider
         self.zone = zone
         self.closeAfter = provider.isDelivered ? Self.deliveredCloseAfter : .zero
+    }
+
+    /// The options of one type, for its providers.
+    package subscript<Options: ProviderOptions>(_ type: Options.Type) -> Options {
+        get { self.providerOptions[ObjectIdentifier(type)] as? Options ?? Options() }
+        set { self.providerOptions[ObjectIdentifier(type)] = newValue }
     }
 
     /// The usual ``closeAfter`` of providers whose parts `deliver` sends.
@@ -61,50 +61,22 @@ package struct ExportOptions: Sendable {
 /// Has at most one open group of events, which contains every event not yet passed to the sink. One owner: its buffers
 /// are reused from line to line.
 package struct Exporter: ~Copyable {
-    /// One case for each ``Destination``: the mapping is chosen once, without a witness table call per event.
-    private enum Mapping {
-        case ga4(GA4)
-        case mixpanel(Mixpanel)
-        case mixpanelProfiles(MixpanelProfiles)
-        case amplitude(Amplitude)
-        case segment(Segment)
-        case posthog(PostHog)
-        case snowplow(Snowplow)
-        case flurry(Flurry)
-        case csv(CSV)
-        case syslog(Syslog)
-        case journald(Journald)
-        case custom(Custom)
+    /// How the provider's records are assembled; asked for once, not for each event.
+    private struct RecordForm {
+        let eventsPerRecordMax: Int
+        let byteCountMax: Int
+        let terminator: StaticString
 
-        init(_ options: ExportOptions) {
-            self =
-                switch options.provider {
-                case .ga4: .ga4(GA4(options.ga4))
-                case .mixpanel: .mixpanel(Mixpanel(options.mixpanel))
-                case .mixpanelProfiles: .mixpanelProfiles(MixpanelProfiles(options.mixpanel))
-                case .amplitude: .amplitude(Amplitude(options.amplitude))
-                case .segment: .segment(Segment())
-                case .posthog: .posthog(PostHog(options.posthog))
-                case .snowplow: .snowplow(Snowplow(options.snowplow))
-                case .flurry: .flurry(Flurry())
-                case .csv: .csv(CSV(options.csv))
-                case .syslog: .syslog(Syslog(options.syslog))
-                case .journald: .journald(Journald(options.journald))
-                case .custom(let name): .custom(Custom(name, options.custom))
-                }
+        init(_ provider: some Provider) {
+            self.eventsPerRecordMax = provider.eventsPerRecordMax
+            self.byteCountMax = provider.recordByteCountMax
+            self.terminator = provider.terminator
         }
     }
 
-    /// The result of a provider's rules for the loaded event, and how its records are assembled.
-    private struct Mapped {
-        let outcome: MappingOutcome
-        let eventsPerRecordMax: Int
-        let recordByteCountMax: Int
-        let terminator: StaticString
-    }
-
     package let options: ExportOptions
-    private let mapping: Mapping
+    private let provider: any Provider
+    private let form: RecordForm
     private var days: DayCursor
     /// The provider's name in events.
     private var subscription = ByteBuilder(capacity: 32)
@@ -114,13 +86,14 @@ package struct Exporter: ~Copyable {
     private var draft = Draft()
     private var group = RecordGroup()
     private var deadLetter = DeadLetter()
-    private var terminator: StaticString = "\n"
     private var census = OutcomeCensus()
 
     package init(_ options: ExportOptions) {
         self.options = options
         self.days = DayCursor(options.zone)
-        self.mapping = Mapping(options)
+        let provider = options.provider.type.init(options)
+        self.provider = provider
+        self.form = RecordForm(provider)
         self.subscription.append(options.provider.subscriptionName)
     }
 
@@ -128,22 +101,7 @@ package struct Exporter: ~Copyable {
     package var isIdentified: Bool { self.event.isIdentified }
 
     /// The format of this exporter's files.
-    package var description: ProviderDescription {
-        switch self.mapping {
-        case .ga4(let provider): provider.description
-        case .mixpanel(let provider): provider.description
-        case .mixpanelProfiles(let provider): provider.description
-        case .amplitude(let provider): provider.description
-        case .segment(let provider): provider.description
-        case .posthog(let provider): provider.description
-        case .snowplow(let provider): provider.description
-        case .flurry(let provider): provider.description
-        case .csv(let provider): provider.description
-        case .syslog(let provider): provider.description
-        case .journald(let provider): provider.description
-        case .custom(let provider): provider.description
-        }
-    }
+    package var description: ProviderDescription { self.provider.description }
 
     /// The format of a built-in provider's files with its default options.
     package static func description(of provider: Destination) -> ProviderDescription {
@@ -296,16 +254,15 @@ package struct Exporter: ~Copyable {
         let isAgeJudged = isAgeJudged && receivedAt != .unknown
         let app = self.count(line, self.event.facts, source)
         let day = self.days.day(of: isShifted ? receivedAt : self.event.facts.time)
-        let mapped = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
+        let outcome = self.map(receivedAt: receivedAt, isAgeJudged: isAgeJudged)
         let fate = self.fate(day: day, receivedAt: receivedAt, isAgeJudged: isAgeJudged)
-        switch self.released(mapped.outcome) {
+        switch self.released(outcome) {
         case .written:
             self.census.add(self.draft.fixes, of: app)
-            self.terminator = mapped.terminator
-            if mapped.eventsPerRecordMax > 1 {
-                self.addToGroup(mapped, fate, to: &sink)
+            if self.form.eventsPerRecordMax > 1 {
+                self.addToGroup(fate, to: &sink)
             } else {
-                self.write(mapped, fate, to: &sink)
+                sink.write(self.record(fate))
             }
         case .skipped(let reason):
             self.census.add(1, .skipped(reason), of: app)
@@ -313,8 +270,8 @@ package struct Exporter: ~Copyable {
         case .held(let notBefore):
             self.census.add(self.draft.fixes, of: app)
             self.census.add(1, .held, of: app)
-            precondition(mapped.eventsPerRecordMax == 1, "a held event has a record of its own")
-            sink.hold(HeldEvent(record: self.record(mapped, fate), notBefore: notBefore))
+            precondition(self.form.eventsPerRecordMax == 1, "a held event has a record of its own")
+            sink.hold(HeldEvent(record: self.record(fate), notBefore: notBefore))
         case .refused(let cause):
             self.census.add(1, .refused(cause.reason), of: app)
             let isKept = self.options.keepsRefusedEvents || source.stream == nil
@@ -330,7 +287,7 @@ package struct Exporter: ~Copyable {
     /// Passes the open group's record to the sink; called at the end of each batch.
     package mutating func finishGroup<Sink: ExportSink & ~Copyable>(to sink: inout Sink) {
         guard self.group.eventCount > 0 else { return }
-        self.group.close(self.terminator)
+        self.group.close(self.form.terminator)
         let ids = self.group.ids.bytes
         sink.write(
             ExportRecord(
@@ -345,42 +302,20 @@ package struct Exporter: ~Copyable {
     // MARK: Steps
 
     /// Selects, overrides, applies the operator's mapping and the provider's own rules.
-    private mutating func map(receivedAt: WallTime, isAgeJudged: Bool) -> Mapped {
+    private mutating func map(receivedAt: WallTime, isAgeJudged: Bool) -> MappingOutcome {
         let context = MappingContext(
             receivedAt: receivedAt, isAgeJudged: isAgeJudged,
             offsetSeconds: self.days.offsetSeconds(at: self.event.facts.time))
-        switch self.mapping {
-        case .ga4(let provider): return self.map(provider, context)
-        case .mixpanel(let provider): return self.map(provider, context)
-        case .mixpanelProfiles(let provider): return self.map(provider, context)
-        case .amplitude(let provider): return self.map(provider, context)
-        case .segment(let provider): return self.map(provider, context)
-        case .posthog(let provider): return self.map(provider, context)
-        case .snowplow(let provider): return self.map(provider, context)
-        case .flurry(let provider): return self.map(provider, context)
-        case .csv(let provider): return self.map(provider, context)
-        case .syslog(let provider): return self.map(provider, context)
-        case .journald(let provider): return self.map(provider, context)
-        case .custom(let provider): return self.map(provider, context)
-        }
+        return self.map(self.provider, context)
     }
 
-    @inline(__always)
-    private mutating func map(_ provider: some Provider, _ context: MappingContext) -> Mapped {
-        let outcome: MappingOutcome
+    private mutating func map(_ provider: some Provider, _ context: MappingContext) -> MappingOutcome {
         var fixes = FixCounts()
-        if let cause = self.repairEvent(isStrict: provider.isJSON, &fixes) {
-            outcome = cause
-        } else if let reason = self.select(provider) {
-            outcome = reason
-        } else {
-            self.draft.removeAll()
-            self.draft.fixes = fixes
-            outcome = provider.map(self.event, context, into: &self.draft)
-        }
-        return Mapped(
-            outcome: outcome, eventsPerRecordMax: provider.eventsPerRecordMax,
-            recordByteCountMax: provider.recordByteCountMax, terminator: provider.terminator)
+        if let cause = self.repairEvent(isStrict: provider.isJSON, &fixes) { return cause }
+        if let reason = self.select(provider) { return reason }
+        self.draft.removeAll()
+        self.draft.fixes = fixes
+        return provider.map(self.event, context, into: &self.draft)
     }
 
     /// Repairs what the provider's JSON reader would refuse; returns why that is impossible, if it is.
@@ -460,27 +395,19 @@ package struct Exporter: ~Copyable {
         return .written
     }
 
-    private mutating func write<Sink: ExportSink & ~Copyable>(
-        _ mapped: Mapped, _ fate: EventFate, to sink: inout Sink
-    ) {
-        sink.write(self.record(mapped, fate))
-    }
-
     /// The record of one event, which is in the draft.
-    private mutating func record(_ mapped: Mapped, _ fate: EventFate) -> ExportRecord {
-        self.draft.json.output.append(mapped.terminator)
+    private mutating func record(_ fate: EventFate) -> ExportRecord {
+        self.draft.json.output.append(self.form.terminator)
         return ExportRecord(
             bytes: self.draft.json.output.bytes, ids: fate.id, eventCount: 1, env: fate.env, day: fate.day,
             oldest: fate.time, fixes: self.draft.fixes, firstID: fate.id, lastID: fate.id,
             late48HoursCount: fate.isLate48Hours ? 1 : 0, late24HoursCount: fate.isLate24Hours ? 1 : 0)
     }
 
-    private mutating func addToGroup<Sink: ExportSink & ~Copyable>(
-        _ mapped: Mapped, _ fate: EventFate, to sink: inout Sink
-    ) {
+    private mutating func addToGroup<Sink: ExportSink & ~Copyable>(_ fate: EventFate, to sink: inout Sink) {
         if self.group.eventCount > 0,
             !self.group.accepts(
-                self.draft, fate, eventCountMax: mapped.eventsPerRecordMax, byteCountMax: mapped.recordByteCountMax)
+                self.draft, fate, eventCountMax: self.form.eventsPerRecordMax, byteCountMax: self.form.byteCountMax)
         {
             self.finishGroup(to: &sink)
         }

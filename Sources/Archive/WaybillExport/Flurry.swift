@@ -11,13 +11,14 @@ struct Flurry: Provider {
     private static let header =
         "Timestamp,SessionIndex,SessionStart,Event,Params,UserId,DeviceId,AppVersion,Device,OS,Locale,Id"
 
+    init(_ options: ExportOptions) {}
+
     var description: ProviderDescription {
         ProviderDescription(
             id: .flurry, fileExtension: "csv", header: Array(Self.header.utf8) + [0x0D, 0x0A],
             recordsPerPartMax: Limits.CSV.recordsPerPartMax, partByteCountMax: Limits.CSV.partByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.CSV.partByteCountMax }
     var terminator: StaticString { "\r\n" }
     var isJSON: Bool { false }
@@ -88,4 +89,15 @@ struct Flurry: Provider {
         }
         draft.json.endObject()
     }
+}
+
+extension Flurry {
+    static let name = "flurry"
+    static let whyNotDelivered: String? =
+        "flurry was switched off on 2024-03-15; there is nothing to deliver to, its files are an archive"
+}
+
+extension Destination {
+    /// Shut down in 2024; an archive in the format of its raw-data download.
+    package static var flurry: Destination { Destination(Flurry.self) }
 }

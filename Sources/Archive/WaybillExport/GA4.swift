@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for Google Analytics.
-package struct GA4Options: Hashable, Sendable {
+package struct GA4Options: ProviderOptions, Hashable {
     /// The handling of events older than 72 hours, whose time the server changes without an error.
     package enum TooOld: String, Hashable, Sendable, CaseIterable {
         case reject
@@ -41,8 +41,8 @@ package struct GA4Options: Hashable, Sendable {
 struct GA4: Provider {
     private let options: GA4Options
 
-    init(_ options: GA4Options) {
-        self.options = options
+    init(_ options: ExportOptions) {
+        self.options = options.ga4
     }
 
     var description: ProviderDescription {
@@ -53,7 +53,6 @@ struct GA4: Provider {
 
     var eventsPerRecordMax: Int { Limits.GA4.eventsPerRequestMax }
     var recordByteCountMax: Int { Limits.GA4.requestByteCountMax }
-    var terminator: StaticString { "\n" }
 
     func takes(_ kind: EventKind) -> Bool {
         kind != .meta
@@ -292,5 +291,117 @@ struct GA4: Provider {
         if JSONText.equals(name, isEscaped: false, "page_referrer") { return Limits.GA4.pageReferrerCharacterCountMax }
         if JSONText.equals(name, isEscaped: false, "page_location") { return Limits.GA4.pageLocationCharacterCountMax }
         return Limits.GA4.valueCharacterCountMax
+    }
+}
+
+extension GA4 {
+    static let name = "ga4"
+    static let refusals: [RefusalReason] = [.ga4NoAppInstanceID, .ga4BadUserID, .ga4TooOld, .ga4TooLarge]
+    static let sendKey = SendKey.none
+    static let appliesUsersInOrder = true
+    static let eventAgeMillisecondsMax: Int64? = Limits.GA4.ageMillisecondsMax
+
+    static func oldestMilliseconds(of record: [UInt8]) -> Int64? {
+        let times = JSONValue(record)?["events"]?.elements?.compactMap { $0["timestamp_micros"]?.integer }
+        return times?.min().map { Int64($0 / 1000) }
+    }
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: (us: "https://www.google-analytics.com", eu: "https://region1.google-analytics.com"),
+            path: "/mp/collect", credentials: [.ga4APISecret, .ga4FirebaseAppID], recordsPerRequestMax: 1,
+            requestByteCountMax: Limits.GA4.requestByteCountMax)
+        facts.validationPath = "/debug/mp/collect"
+        facts.inFlightMax = 4
+        facts.repetition = .counted
+        facts.query = RequestText([
+            .plain("?firebase_app_id="), .query(.ga4FirebaseAppID), .plain("&api_secret="), .query(.ga4APISecret),
+        ])
+        // It answers everything with 2xx, so the body is useless.
+        facts.answers.isBodyNeeded = false
+        return facts
+    }
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            keys.choice(
+                "too_old", \.ga4.tooOld,
+                "Events older than 72 hours: refuse them, or export them with their time in `original_ts`."),
+            keys.text(
+                "user_event",
+                rule: "a letter and up to \(Limits.GA4.nameCharacterCountMax - 1) letters, digits and _, "
+                    + "and not a name that GA4 reserves", isValid: GA4Options.isEventName,
+                \.ga4.userEventName, "The event that carries user properties."),
+            keys.flag("device", \.ga4.includesDevice, "Requests name language, system, model and country."),
+        ]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        let usual = GA4Options()
+        text.add("too_old", options.ga4.tooOld.rawValue, unless: usual.tooOld.rawValue)
+        text.add("user_event", options.ga4.userEventName, unless: usual.userEventName)
+        text.add("device", options.ga4.includesDevice, unless: usual.includesDevice)
+    }
+}
+
+extension Destination {
+    package static var ga4: Destination { Destination(GA4.self) }
+}
+
+extension ExportOptions {
+    package var ga4: GA4Options {
+        get { self[GA4Options.self] }
+        set { self[GA4Options.self] = newValue }
+    }
+}
+
+extension CredentialName {
+    fileprivate static let ga4APISecret = CredentialName(rawValue: "GA4_API_SECRET")
+    fileprivate static let ga4FirebaseAppID = CredentialName(rawValue: "GA4_FIREBASE_APP_ID")
+}
+
+extension RefusalReason {
+    package static let ga4NoAppInstanceID = RefusalReason(
+        "ga4.no_app_instance_id",
+        remedy: "GA4 takes only events with the app instance of Firebase's SDK (ids.ga4): let the app set it, or leave "
+            + "this app out of the export by its env: or a mapping")
+    package static let ga4BadUserID = RefusalReason("ga4.bad_user_id", remedy: Remedy.shortenUser)
+    package static let ga4TooOld = RefusalReason(
+        "ga4.too_old",
+        remedy: "GA4 takes events of the last 72 hours: let agents ship sooner, and check the app's clock")
+    package static let ga4TooLarge = RefusalReason("ga4.too_large", remedy: Remedy.sendLess)
+}
+
+extension Limits {
+    /// developers.google.com/analytics/devguides/collection/protocol/ga4 and support.google.com/analytics/answer/9267744.
+    package enum GA4 {
+        package static let eventsPerRequestMax = 25
+        /// The documented maximum is below 130 kB; this leaves room for the uploader's additions.
+        package static let requestByteCountMax = 120_000
+        package static let parameterCountMax = 25
+        package static let nameCharacterCountMax = 40
+        /// 40 minus `_` and eight hexadecimal digits.
+        package static let cutNameCharacterCount = 31
+        package static let valueCharacterCountMax = 100
+        package static let pageTitleCharacterCountMax = 300
+        package static let pageReferrerCharacterCountMax = 420
+        package static let pageLocationCharacterCountMax = 1000
+        package static let userPropertyCountMax = 25
+        package static let userPropertyNameCharacterCountMax = 24
+        /// 24 minus `_` and eight hexadecimal digits.
+        package static let cutUserPropertyNameCharacterCount = 15
+        package static let userPropertyValueCharacterCountMax = 36
+        package static let itemCountMax = 200
+        package static let customParametersPerItemMax = 27
+        package static let userIDCharacterCountMax = 256
+        package static let appInstanceIDCharacterCount = 32
+        package static let ageMillisecondsMax: Int64 = 72 * 3_600_000
+        /// Later events are no longer joined with those that the SDK sent.
+        package static let joinMillisecondsMax: Int64 = 48 * 3_600_000
+        /// Events later than this after the session's start are attributed to no session.
+        package static let attributionMillisecondsMax: Int64 = 24 * 3_600_000
+        /// Not documented; keeps parts small enough for common tools.
+        package static let recordsPerPartMax = 1_000_000
+        package static let partByteCountMax = 256 << 20
     }
 }

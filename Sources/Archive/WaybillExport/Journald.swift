@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for the systemd journal.
-package struct JournaldOptions: Hashable, Sendable {
+package struct JournaldOptions: ProviderOptions, Hashable {
     /// The syslog facility, 0 to 23; 16 is local use 0.
     package var facility = 16
     /// Whether entries name the user.
@@ -21,8 +21,8 @@ package struct JournaldOptions: Hashable, Sendable {
 struct Journald: Provider {
     private let options: JournaldOptions
 
-    init(_ options: JournaldOptions) {
-        self.options = options
+    init(_ options: ExportOptions) {
+        self.options = options.journald
     }
 
     var description: ProviderDescription {
@@ -31,9 +31,7 @@ struct Journald: Provider {
             partByteCountMax: Limits.Journald.partByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Journald.partByteCountMax }
-    var terminator: StaticString { "\n" }
     var isJSON: Bool { false }
 
     func takes(_ kind: EventKind) -> Bool {
@@ -172,5 +170,45 @@ extension Draft {
         }
         self.json.output.append(self.text.bytes)
         self.json.output.append(UInt8(ascii: "\n"))
+    }
+}
+
+extension Journald {
+    static let name = "journald"
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            keys.integer("facility", 0...23, \.journald.facility, "The facility; 16 is local use 0."),
+            keys.flag("user", \.journald.includesUser, "Entries name the user."),
+        ]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        let usual = JournaldOptions()
+        text.add("facility", options.journald.facility, unless: usual.facility)
+        text.add("user", options.journald.includesUser, unless: usual.includesUser)
+    }
+}
+
+extension Destination {
+    package static var journald: Destination { Destination(Journald.self) }
+}
+
+extension ExportOptions {
+    package var journald: JournaldOptions {
+        get { self[JournaldOptions.self] }
+        set { self[JournaldOptions.self] = newValue }
+    }
+}
+
+extension Limits {
+    /// Repository systemd/systemd: docs/JOURNAL_EXPORT_FORMATS.md, journal-importer.c.
+    package enum Journald {
+        package static let fieldNameByteCountMax = 64
+        /// `systemd-journal-remote` drops an entry with 1024 fields (`IOV_MAX`).
+        package static let fieldCountMax = 1000
+        /// Not documented; keeps parts small enough for common tools.
+        package static let recordsPerPartMax = 1_000_000
+        package static let partByteCountMax = 256 << 20
     }
 }

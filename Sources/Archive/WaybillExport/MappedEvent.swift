@@ -1,4 +1,4 @@
-internal import WaybillEvent
+package import WaybillEvent
 internal import WaybillJSON
 internal import WaybillSystem
 
@@ -6,14 +6,14 @@ internal import WaybillSystem
 /// by the steps before the provider's own rules.
 ///
 /// Keeps its capacity from line to line; the values it returns are valid until the next ``load(_:_:_:)``.
-struct MappedEvent: ~Copyable {
+package struct MappedEvent: ~Copyable {
     private(set) var tape = JSONTape()
     /// Tape index of each ``EventField``'s value; 0 if there is none.
     let slots: UnsafeMutablePointer<UInt32>
-    private(set) var facts: EventFacts
+    package private(set) var facts: EventFacts
     /// The event's kind for the provider; an override of the name turns a screen into an ``EventKind/event``.
-    private(set) var kind = EventKind.event
-    private(set) var name = TextSlice("log")
+    package private(set) var kind = EventKind.event
+    package private(set) var name = TextSlice("log")
     /// The app's identifier, from the line or its source.
     private(set) var bundle = TextSlice("unknown")
     private var sourceBundle = ByteBuilder(capacity: 64)
@@ -283,7 +283,7 @@ struct MappedEvent: ~Copyable {
 
     /// The text of a member that is a string with at least one character.
     @inline(__always)
-    func text(_ field: EventField) -> TextSlice? {
+    package func text(_ field: EventField) -> TextSlice? {
         guard let index = self.index(field), let text = self.text(at: index), !text.body.isEmpty else { return nil }
         if self.isForeign, !self.isMember(field, text) { return nil }
         return text
@@ -381,7 +381,7 @@ struct MappedEvent: ~Copyable {
     }
 
     /// The event's id, if it is a UUID.
-    var uuid: UnsafeRawBufferPointer? {
+    package var uuid: UnsafeRawBufferPointer? {
         guard let id = self.identifier, Self.isUUID(id, self.identifierTraits) else { return nil }
         return id
     }
@@ -436,7 +436,7 @@ struct MappedEvent: ~Copyable {
     }
 
     /// Iterates over the fields in their written order; of a foreign line, those in `data` come first.
-    func fields() -> EventFields {
+    package func fields() -> EventFields {
         EventFields(
             members: self.fieldsObject >= 0 ? self.tape.members(of: self.fieldsObject) : nil,
             lineMembers: self.hasTopLevelFields ? self.tape.members(of: self.root) : nil)

@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for Mixpanel.
-package struct MixpanelOptions: Hashable, Sendable {
+package struct MixpanelOptions: ProviderOptions, Hashable {
     /// How the project merges anonymous and known people.
     package enum IdentityMerge: String, Hashable, Sendable, CaseIterable {
         /// A device is identified by `$device:` and its id.
@@ -24,8 +24,8 @@ package struct MixpanelOptions: Hashable, Sendable {
 struct Mixpanel: Provider {
     private let options: MixpanelOptions
 
-    init(_ options: MixpanelOptions) {
-        self.options = options
+    init(_ options: ExportOptions) {
+        self.options = options.mixpanel
     }
 
     var description: ProviderDescription {
@@ -35,9 +35,7 @@ struct Mixpanel: Provider {
             partByteCountMax: Limits.Mixpanel.requestByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Mixpanel.eventByteCountMax }
-    var terminator: StaticString { "\n" }
 
     /// User profiles go to another endpoint, `/engage`.
     func takes(_ kind: EventKind) -> Bool {
@@ -127,7 +125,7 @@ struct Mixpanel: Provider {
         if let anon, PlaceholderID.matches(anon) {
             return RefusalCause(.mixpanelBadID, "anon is a placeholder that Mixpanel refuses", field: "anon")
         }
-        user = self.user(of: event, in: &draft)
+        user = Self.user(of: event, in: &draft)
         if user == nil, event.text(.user) != nil { draft.fixes.count(.dropNull) }
         guard let subject = user ?? anon else { return nil }
         draft.unescape(subject)
@@ -140,7 +138,7 @@ struct Mixpanel: Provider {
         return nil
     }
 
-    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+    static func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
         guard let user = event.text(.user), !PlaceholderID.matches(user), !Self.isDevice(user, in: &draft) else {
             return nil
         }
@@ -290,5 +288,102 @@ enum PlaceholderID {
         // The longest, apart from the first, has nine bytes; the first byte excludes most UUIDs.
         if !text.isEscaped, text.body.count > 9, text.body[0] != UInt8(ascii: "0") { return false }
         return Self.all.contains { text.equals($0) }
+    }
+}
+
+extension Mixpanel {
+    static let name = "mixpanel"
+    static let refusals: [RefusalReason] = [
+        .mixpanelNoInsertID, .mixpanelBadInsertID, .mixpanelBadID, .mixpanelFuture, .mixpanelTooLarge,
+    ]
+    static let sendKey = SendKey.members(
+        [["event"], ["properties", "time"], ["properties", "distinct_id"], ["properties", "$insert_id"]], dayCount: nil)
+
+    static let hosts = (us: "https://api.mixpanel.com", eu: "https://api-eu.mixpanel.com")
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: Self.hosts, path: "/import",
+            credentials: [.mixpanelProjectID, .mixpanelServiceAccount, .mixpanelServiceSecret],
+            recordsPerRequestMax: Limits.Mixpanel.eventsPerRequestMax,
+            requestByteCountMax: Limits.Mixpanel.requestByteCountMax)
+        facts.eventsPerSecondMax = Limits.Mixpanel.eventsPerSecondMax
+        facts.isRepeatableForEver = true
+        facts.query = RequestText([.plain("?strict=1&project_id="), .query(.mixpanelProjectID)])
+        facts.contentType = "application/x-ndjson"
+        facts.authorization = RequestText([.plain("Basic "), .basic(.mixpanelServiceAccount, .mixpanelServiceSecret)])
+        facts.isCompressed = true
+        facts.separator = "\n"
+        facts.suffix = "\n"
+        facts.answers.acceptedCount = "num_records_imported"
+        facts.answers.refusals = .failedRecords
+        return facts
+    }
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            Self.identityMerge(keys),
+            keys.text("screen_event", \.mixpanel.screenEventName, "The name of screens."),
+        ]
+    }
+
+    static func identityMerge<Keys: ProviderOptionKeys>(_ keys: Keys) -> Keys.Key {
+        keys.choice(
+            "id_merge", \.mixpanel.identityMerge,
+            "How the project joins people; `simplified` writes `$device:` before a device's id.")
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        let usual = MixpanelOptions()
+        text.add("id_merge", options.mixpanel.identityMerge.rawValue, unless: usual.identityMerge.rawValue)
+        text.add("screen_event", options.mixpanel.screenEventName, unless: usual.screenEventName)
+    }
+}
+
+extension Destination {
+    package static var mixpanel: Destination { Destination(Mixpanel.self) }
+}
+
+extension ExportOptions {
+    package var mixpanel: MixpanelOptions {
+        get { self[MixpanelOptions.self] }
+        set { self[MixpanelOptions.self] = newValue }
+    }
+}
+
+extension CredentialName {
+    fileprivate static let mixpanelProjectID = CredentialName(rawValue: "MIXPANEL_PROJECT_ID")
+    fileprivate static let mixpanelServiceAccount = CredentialName(rawValue: "MIXPANEL_SERVICE_ACCOUNT")
+    fileprivate static let mixpanelServiceSecret = CredentialName(rawValue: "MIXPANEL_SERVICE_SECRET")
+}
+
+extension RefusalReason {
+    package static let mixpanelNoInsertID = RefusalReason("mixpanel.no_insert_id", remedy: Remedy.giveID)
+    package static let mixpanelBadInsertID = RefusalReason(
+        "mixpanel.bad_insert_id", remedy: "let the app give each event an id of its own, a UUID")
+    package static let mixpanelBadID = RefusalReason("mixpanel.bad_id", remedy: Remedy.nameThePerson)
+    package static let mixpanelFuture = RefusalReason("mixpanel.future", remedy: Remedy.setClock)
+    package static let mixpanelTooLarge = RefusalReason("mixpanel.too_large", remedy: Remedy.sendLess)
+}
+
+extension Limits {
+    /// Repository mixpanel/docs: import-events.mdx, data-type.mdx, reserved-properties.mdx.
+    package enum Mixpanel {
+        package static let eventsPerRequestMax = 2000
+        /// 10 MB uncompressed, minus the uploader's additions.
+        package static let requestByteCountMax = 9_500_000
+        /// "Less than 1 MB"; read as 10^6.
+        package static let eventByteCountMax = 999_999
+        /// "Fewer than 255".
+        package static let propertyCountMax = 254
+        /// One page has bytes, another characters; bytes are safe for both.
+        package static let stringByteCountMax = 255
+        package static let elementCountMax = 254
+        package static let depthMax = 3
+        package static let nestedByteCountMax = 8192
+        package static let insertIDByteCountMax = 36
+        package static let futureMillisecondsMax: Int64 = 3_600_000
+        package static let holdMillisecondsMax: Int64 = 24 * 3_600_000
+        package static let eventsPerSecondMax = 30_000.0
     }
 }

@@ -13,7 +13,7 @@ internal import WaybillSystem
 struct MixpanelProfiles: Provider {
     private let mixpanel: Mixpanel
 
-    init(_ options: MixpanelOptions) {
+    init(_ options: ExportOptions) {
         self.mixpanel = Mixpanel(options)
     }
 
@@ -24,7 +24,6 @@ struct MixpanelProfiles: Provider {
             partByteCountMax: Limits.MixpanelProfiles.requestByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.MixpanelProfiles.requestByteCountMax }
     var terminator: StaticString { "" }
 
@@ -32,8 +31,8 @@ struct MixpanelProfiles: Provider {
         kind == .user
     }
 
-    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
-        self.mixpanel.user(of: event, in: &draft)
+    static func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+        Mixpanel.user(of: event, in: &draft)
     }
 
     func map(_ event: borrowing MappedEvent, _ context: MappingContext, into draft: inout Draft) -> MappingOutcome {
@@ -145,5 +144,58 @@ struct MixpanelProfiles: Provider {
     private static func isReserved(_ name: UnsafeRawBufferPointer) -> Bool {
         name.isEmpty
             || name[0] == UInt8(ascii: "$") && Self.reserved.contains { JSONText.equals(name, isEscaped: false, $0) }
+    }
+}
+
+extension MixpanelProfiles {
+    static let name = "mixpanel-profiles"
+    static let subscriptionName: String? = Mixpanel.name
+    static let refusals = Mixpanel.refusals
+    static let appliesUsersInOrder = true
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: Mixpanel.hosts, path: "/engage", credentials: [.mixpanelToken],
+            recordsPerRequestMax: Limits.MixpanelProfiles.eventsPerRequestMax,
+            requestByteCountMax: Limits.MixpanelProfiles.requestByteCountMax)
+        facts.repetition = .addsNumbers
+        // The sender's address must not become the person's location.
+        facts.query = "?strict=1&verbose=1&ip=0"
+        facts.prefix = "["
+        facts.suffix = "]"
+        facts.updateToken = .mixpanelToken
+        // Even a refused profile update is answered with 200.
+        facts.answers.failure = (member: "status", literal: "0")
+        facts.answers.failureIsBadRequest = true
+        facts.answers.refusals = .failedUpdates
+        return facts
+    }
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] { [Mixpanel.identityMerge(keys)] }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        Mixpanel.addOptions(of: options, to: &text)
+    }
+}
+
+extension Destination {
+    /// Mixpanel's user profiles, which go to a different endpoint than its events.
+    package static var mixpanelProfiles: Destination { Destination(MixpanelProfiles.self) }
+}
+
+extension CredentialName {
+    fileprivate static let mixpanelToken = CredentialName(rawValue: "MIXPANEL_TOKEN")
+}
+
+extension Limits {
+    /// Repository mixpanel/docs: profile-set.mdx, user-profile-limits.mdx.
+    package enum MixpanelProfiles {
+        /// 2000 updates; an event makes up to two.
+        package static let eventsPerRequestMax = 1000
+        /// Not documented; the limit of `/import`.
+        package static let requestByteCountMax = 9_500_000
+        /// "1 MB"; read as 10^6 minus one, as for events.
+        package static let updateByteCountMax = 999_999
+        package static let listByteCountMax = 256 * 1000
     }
 }

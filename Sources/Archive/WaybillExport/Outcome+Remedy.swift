@@ -24,30 +24,17 @@ extension NotExported {
     }
 }
 
-extension RefusalReason {
-    fileprivate var remedy: String {
-        switch self {
-        case .consent: "these people did not consent to analytics"
-        case .unreadable: "correct what writes lines with numbers or text that no JSON reader takes"
-        case .poison: "reading them ended the program: report it with the version, and requeue them after an upgrade"
-        case .ga4NoAppInstanceID:
-            "GA4 takes only events with the app instance of Firebase's SDK (ids.ga4): let the app set it, or leave this "
-                + "app out of the export by its env: or a mapping"
-        case .ga4TooOld: "GA4 takes events of the last 72 hours: let agents ship sooner, and check the app's clock"
-        case .mixpanelNoInsertID, .amplitudeNoInsertID, .segmentNoMessageID, .posthogNoUUID, .snowplowNoEventID:
-            "let the app give each event an id, a UUID"
-        case .mixpanelBadInsertID: "let the app give each event an id of its own, a UUID"
-        case .segmentNoUser, .mixpanelBadID, .amplitudeBadID, .posthogBadID:
-            "the provider needs to know who it was: name the source's members with user: and anonymous:, or let the app "
-                + "set a user that is not a placeholder and not too long"
-        case .ga4BadUserID, .snowplowBadID: "let the app set a shorter user"
-        case .mixpanelFuture, .posthogFuture: "their time is more than a day ahead: set the clock of the app's host"
-        case .ga4TooLarge, .mixpanelTooLarge, .amplitudeTooLarge, .segmentTooLarge, .posthogTooLarge, .snowplowTooLarge,
-            .customTooLarge:
-            "let the app send less in one event, or leave members out with a mapping"
-        case .customMissing: "give the required column a value in each event, or make the column optional"
-        }
-    }
+/// The remedies that several reasons share.
+package enum Remedy {
+    package static let giveID = "let the app give each event an id, a UUID"
+    package static let nameThePerson =
+        "the provider needs to know who it was: name the source's members with user: and anonymous:, or let the app "
+        + "set a user that is not a placeholder and not too long"
+    package static let shortenUser = "let the app set a shorter user"
+    package static let setClock = "their time is more than a day ahead: set the clock of the app's host"
+    package static let sendLess = "let the app send less in one event, or leave members out with a mapping"
+    static let reportPoison =
+        "reading them ended the program: report it with the version, and requeue them after an upgrade"
 }
 
 extension QuarantineReason {
@@ -68,7 +55,7 @@ extension QuarantineReason {
         case .noName, .noEnv, .badEnv, .noBundle:
             "lines of a spool come from Waybill's library; ship other files with files: or --glob"
         case .notAllowed: "allow the principal this env and bundle in agents:, or correct the sender"
-        case .poison: "reading them ended the program: report it with the version, and requeue them after an upgrade"
+        case .poison: Remedy.reportPoison
         case .erased: "stop sending events of a person whose events were erased with waybill erase"
         }
     }

@@ -1,4 +1,4 @@
-/// What happened to an event or a line that was not simply taken as it is, with the reason; a closed set.
+/// What happened to an event or a line that was not simply taken as it is, with the reason.
 package enum Outcome: Hashable, Sendable, CaseIterable {
     case skipped(NotExported)
     case fixed(FixCode)
@@ -10,29 +10,6 @@ package enum Outcome: Hashable, Sendable, CaseIterable {
     package static let allCases: [Outcome] =
         NotExported.allCases.map(Outcome.skipped) + FixCode.allCases.map(Outcome.fixed) + [.held]
         + RefusalReason.allCases.map(Outcome.refused) + QuarantineReason.allCases.map(Outcome.quarantined)
-
-    private static let refusalStart = NotExported.allCases.count + FixCode.allCases.count + 1
-    private static let refusalIndexes = Self.indexes(of: RefusalReason.allCases, from: Self.refusalStart)
-    private static let quarantineIndexes = Self.indexes(
-        of: QuarantineReason.allCases, from: Self.refusalStart + RefusalReason.allCases.count)
-
-    private static func indexes<Reason: Hashable>(of reasons: [Reason], from start: Int) -> [Reason: Int] {
-        Dictionary(uniqueKeysWithValues: reasons.enumerated().map { ($1, start + $0) })
-    }
-
-    /// Its place in ``allCases``.
-    var index: Int {
-        let index: Int? =
-            switch self {
-            case .skipped(let reason): reason.index
-            case .fixed(let code): NotExported.allCases.count + code.index
-            case .held: Self.refusalStart - 1
-            case .refused(let reason): Self.refusalIndexes[reason]
-            case .quarantined(let reason): Self.quarantineIndexes[reason]
-            }
-        guard let index else { preconditionFailure("every reason has an index") }
-        return index
-    }
 
     /// In logs: what was done.
     package var verb: String {
@@ -65,30 +42,22 @@ package enum Outcome: Hashable, Sendable, CaseIterable {
     }
 }
 
-extension RefusalReason {
-    /// Whether a provider refuses events for this reason.
-    package func isPossible(for provider: Destination) -> Bool {
-        let parts = self.rawValue.split(separator: ".")
-        guard parts.count == 2 else { return true }
-        if case .custom = provider { return parts[0] == "custom" }
-        return parts[0] == provider.subscriptionName
-    }
-}
-
 /// How many times there was each outcome.
 package struct OutcomeCounts: Hashable, Sendable {
-    /// By ``Outcome/index``; empty until something is counted.
-    private var counts: [Int] = []
+    /// Apart from the others, because some providers skip most events.
+    private var skips = SkipCounts()
+    private var counts: [Outcome: Int] = [:]
 
     package init() {}
 
     package subscript(outcome: Outcome) -> Int {
-        self.counts.isEmpty ? 0 : self.counts[outcome.index]
+        if case .skipped(let reason) = outcome { return self.skips[reason] }
+        return self.counts[outcome] ?? 0
     }
 
     package mutating func add(_ count: Int, _ outcome: Outcome) {
-        if self.counts.isEmpty { self.counts = [Int](repeating: 0, count: Outcome.allCases.count) }
-        self.counts[outcome.index] += count
+        if case .skipped(let reason) = outcome { return self.skips.add(count, reason) }
+        self.counts[outcome, default: 0] += count
     }
 
     package mutating func add(_ fixes: FixCounts) {
@@ -97,12 +66,14 @@ package struct OutcomeCounts: Hashable, Sendable {
     }
 
     package mutating func add(_ other: OutcomeCounts) {
-        guard !self.counts.isEmpty else { return self = other }
-        for index in other.counts.indices { self.counts[index] += other.counts[index] }
+        for reason in NotExported.allCases { self.skips.add(other.skips[reason], reason) }
+        self.counts.merge(other.counts, uniquingKeysWith: +)
     }
 
-    /// Those that there were.
+    /// Those that there were, in the order of ``Outcome/allCases``; then a registered provider's own reasons.
     package var outcomes: [(outcome: Outcome, count: Int)] {
-        zip(Outcome.allCases, self.counts).filter { $1 > 0 }.map { ($0, $1) }
+        let known = Outcome.allCases.filter { self[$0] > 0 }
+        let others = Set(self.counts.keys).subtracting(Outcome.allCases).sorted { $0.reason < $1.reason }
+        return (known + others).map { ($0, self[$0]) }
     }
 }

@@ -8,7 +8,7 @@ struct ParsedEvent {
 }
 
 /// An iterator over an event's fields.
-struct EventFields {
+package struct EventFields {
     private var members: JSONMembers?
     /// The members of a foreign line itself, which follow.
     private var lineMembers: JSONMembers?
@@ -20,7 +20,7 @@ struct EventFields {
 
     /// Tape indices of the next field's key and value.
     @inline(__always)
-    mutating func next(in event: borrowing MappedEvent) -> (key: Int, value: Int)? {
+    package mutating func next(in event: borrowing MappedEvent) -> (key: Int, value: Int)? {
         if let field = self.members?.next(in: event.tape) { return field }
         while let field = self.lineMembers?.next(in: event.tape) {
             if event.isForeignField(key: field.key, value: field.value) { return field }

@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for PostHog.
-package struct PostHogOptions: Hashable, Sendable {
+package struct PostHogOptions: ProviderOptions, Hashable {
     /// Whether events without a user create no person profile.
     package var isPersonless = false
 
@@ -20,8 +20,8 @@ package struct PostHogOptions: Hashable, Sendable {
 struct PostHog: Provider {
     private let options: PostHogOptions
 
-    init(_ options: PostHogOptions) {
-        self.options = options
+    init(_ options: ExportOptions) {
+        self.options = options.posthog
     }
 
     var description: ProviderDescription {
@@ -30,9 +30,7 @@ struct PostHog: Provider {
             partByteCountMax: Limits.PostHog.requestByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.PostHog.eventByteCountMax }
-    var terminator: StaticString { "\n" }
 
     func takes(_ kind: EventKind) -> Bool {
         kind != .meta
@@ -104,7 +102,7 @@ struct PostHog: Provider {
             notBefore: WallTime(milliseconds: event.facts.time.milliseconds - Limits.PostHog.futureMillisecondsMax))
     }
 
-    func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
+    static func user(of event: borrowing MappedEvent, in draft: inout Draft) -> TextSlice? {
         guard let user = event.text(.user), !Self.isIllegal(user, in: &draft) else { return nil }
         return user
     }
@@ -116,7 +114,7 @@ struct PostHog: Provider {
         if let anon, Self.isIllegal(anon, in: &draft) {
             return RefusalCause(.posthogBadID, "anon is an id that PostHog refuses", field: "anon")
         }
-        user = self.user(of: event, in: &draft)
+        user = Self.user(of: event, in: &draft)
         if user == nil, event.text(.user) != nil { draft.fixes.count(.dropNull) }
         // The server would cut them, and they could then match another person's id.
         let limit = Limits.PostHog.distinctIDCharacterCountMax
@@ -222,5 +220,84 @@ struct PostHog: Provider {
             draft.member("group", group)
             draft.json.endObject()
         }
+    }
+}
+
+extension PostHog {
+    static let name = "posthog"
+    static let refusals: [RefusalReason] = [.posthogNoUUID, .posthogBadID, .posthogFuture, .posthogTooLarge]
+    static let sendKey = SendKey.members([["uuid"], ["event"], ["timestamp"], ["distinct_id"]], dayCount: nil)
+    static let appliesUsersInOrder = true
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: (us: "https://us.i.posthog.com", eu: "https://eu.i.posthog.com"), path: "/batch/",
+            credentials: [.posthogAPIKey], recordsPerRequestMax: Limits.PostHog.eventsPerRequestMax,
+            requestByteCountMax: Limits.PostHog.requestByteCountMax)
+        facts.eventsPerSecondMax = Limits.PostHog.eventsPerMinuteMax / 60
+        facts.isRepeatableForEver = true
+        facts.historicalMillisecondsMin = Limits.PostHog.historicalMillisecondsMin
+        facts.prefix = RequestText([
+            .plain("{\"api_key\":\""), .json(.posthogAPIKey), .plain("\",\"historical_migration\":"), .isHistorical,
+            .plain(",\"batch\":["),
+        ])
+        facts.suffix = "]}"
+        facts.answers.quota = (list: "quota_limited", element: "events")
+        return facts
+    }
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [keys.flag("personless", \.posthog.isPersonless, "Events without a user create no person.")]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        text.add("personless", options.posthog.isPersonless, unless: PostHogOptions().isPersonless)
+    }
+}
+
+extension Destination {
+    package static var posthog: Destination { Destination(PostHog.self) }
+}
+
+extension ExportOptions {
+    package var posthog: PostHogOptions {
+        get { self[PostHogOptions.self] }
+        set { self[PostHogOptions.self] = newValue }
+    }
+}
+
+extension CredentialName {
+    fileprivate static let posthogAPIKey = CredentialName(rawValue: "POSTHOG_API_KEY")
+}
+
+extension RefusalReason {
+    package static let posthogNoUUID = RefusalReason("posthog.no_uuid", remedy: Remedy.giveID)
+    package static let posthogBadID = RefusalReason("posthog.bad_id", remedy: Remedy.nameThePerson)
+    package static let posthogFuture = RefusalReason("posthog.future", remedy: Remedy.setClock)
+    package static let posthogTooLarge = RefusalReason("posthog.too_large", remedy: Remedy.sendLess)
+}
+
+extension Limits {
+    /// Repository PostHog/posthog.com, docs/api/capture.mdx, docs/data/ingestion-warnings.mdx, and PostHog/posthog,
+    /// rust/capture.
+    package enum PostHog {
+        package static let eventsPerRequestMax = 1000
+        /// A body must be below 20 MB.
+        package static let requestByteCountMax = 10_000_000
+        /// The server silently cuts longer ids.
+        package static let distinctIDCharacterCountMax = 200
+        /// A session's id is valid for this long after its time.
+        package static let sessionMillisecondsMax: Int64 = 24 * 3_600_000
+        /// Above this rate, PostHog asks for advance notice.
+        package static let eventsPerMinuteMax = 10_000.0
+        /// A larger event is discarded although the answer is 200.
+        ///
+        /// "1 MB"; read as 10^6 minus one.
+        package static let eventByteCountMax = 999_999
+        /// Events further ahead are stored and never shown.
+        package static let futureMillisecondsMax: Int64 = 23 * 3_600_000
+        package static let holdMillisecondsMax: Int64 = 24 * 3_600_000
+        /// Older events are an import, not live traffic.
+        package static let historicalMillisecondsMin: Int64 = 48 * 3_600_000
     }
 }

@@ -9,15 +9,15 @@ internal import WaybillSystem
 /// No line has `sentAt`: Segment shifts every event by the difference between it and the time of receipt. Repository
 /// segmentio/segment-docs (http-api, spec/common), read 2026-11-20.
 struct Segment: Provider {
+    init(_ options: ExportOptions) {}
+
     var description: ProviderDescription {
         ProviderDescription(
             id: .segment, fileExtension: "ndjson", recordsPerPartMax: Limits.Segment.callsPerRequestMax,
             partByteCountMax: Limits.Segment.requestByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Segment.callByteCountMax }
-    var terminator: StaticString { "\n" }
 
     func takes(_ kind: EventKind) -> Bool {
         kind != .meta
@@ -175,5 +175,53 @@ struct Segment: Provider {
         draft.json.endObject()
         draft.json.endObject()
         draft.member("userId", event.text(.user))
+    }
+}
+
+extension Segment {
+    static let name = "segment"
+    static let refusals: [RefusalReason] = [.segmentNoMessageID, .segmentNoUser, .segmentTooLarge]
+    static let sendKey = SendKey.members([["messageId"]], dayCount: 1)
+    static let appliesUsersInOrder = true
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: (us: "https://api.segment.io", eu: "https://events.eu1.segmentapis.com"), path: "/v1/batch",
+            credentials: [.segmentWriteKey], recordsPerRequestMax: Limits.Segment.callsPerRequestMax,
+            requestByteCountMax: Limits.Segment.requestByteCountMax)
+        facts.eventsPerSecondMax = Limits.Segment.eventsPerSecondMax
+        facts.prefix = "{\"batch\":["
+        facts.suffix = RequestText([.plain("],\"writeKey\":\""), .json(.segmentWriteKey), .plain("\"}")])
+        facts.answers.failure = (member: "success", literal: "false")
+        return facts
+    }
+}
+
+extension Destination {
+    package static var segment: Destination { Destination(Segment.self) }
+}
+
+extension CredentialName {
+    fileprivate static let segmentWriteKey = CredentialName(rawValue: "SEGMENT_WRITE_KEY")
+}
+
+extension RefusalReason {
+    package static let segmentNoMessageID = RefusalReason("segment.no_message_id", remedy: Remedy.giveID)
+    package static let segmentNoUser = RefusalReason("segment.no_user", remedy: Remedy.nameThePerson)
+    package static let segmentTooLarge = RefusalReason("segment.too_large", remedy: Remedy.sendLess)
+}
+
+extension Limits {
+    /// Repository segmentio/segment-docs: server/http-api/index.md, rate-limits.md.
+    package enum Segment {
+        /// 2500 are accepted; above that, the server answers 200 and drops them.
+        package static let callsPerRequestMax = 2000
+        /// 500 KB, minus the envelope.
+        package static let requestByteCountMax = 450_000
+        /// "32 KB"; read as 32 000.
+        package static let callByteCountMax = 32_000
+        package static let messageIDCharacterCountMax = 100
+        package static let propertyCountMax = 10_000
+        package static let eventsPerSecondMax = 1000.0
     }
 }

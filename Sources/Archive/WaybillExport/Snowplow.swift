@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for Snowplow.
-package struct SnowplowOptions: Hashable, Sendable {
+package struct SnowplowOptions: ProviderOptions, Hashable {
     /// The schemas' owner; `nil`: the app's identifier.
     package var vendor: String?
 
@@ -36,8 +36,8 @@ struct Snowplow: Provider {
 
     private let vendor: [UInt8]?
 
-    init(_ options: SnowplowOptions) {
-        self.vendor = options.vendor.map { Array($0.utf8) }
+    init(_ options: ExportOptions) {
+        self.vendor = options.snowplow.vendor.map { Array($0.utf8) }
     }
 
     var description: ProviderDescription {
@@ -46,9 +46,7 @@ struct Snowplow: Provider {
             partByteCountMax: Limits.Snowplow.requestByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Snowplow.eventByteCountMax }
-    var terminator: StaticString { "\n" }
 
     func takes(_ kind: EventKind) -> Bool {
         kind != .meta
@@ -228,5 +226,86 @@ struct Snowplow: Provider {
     /// Whether text is a number of one to nine digits without leading zeros.
     private static func isNumber(_ text: Slice<UnsafeRawBufferPointer>) -> Bool {
         1...9 ~= text.count && text.allSatisfy { 0x30...0x39 ~= $0 } && (text.count == 1 || text.first != 0x30)
+    }
+}
+
+extension Snowplow {
+    static let name = "snowplow"
+    static let refusals: [RefusalReason] = [.snowplowNoEventID, .snowplowBadID, .snowplowTooLarge]
+    static let hasSchemas = true
+
+    static var delivery: DeliveryFacts? {
+        var facts = DeliveryFacts(
+            hosts: nil, path: "/com.snowplowanalytics.snowplow/tp2", credentials: [],
+            recordsPerRequestMax: Limits.Snowplow.eventsPerRequestMax,
+            requestByteCountMax: Limits.Snowplow.requestByteCountMax)
+        facts.isRepeatableForEver = true
+        facts.prefix = "{\"schema\":\"iglu:com.snowplowanalytics.snowplow/payload_data/jsonschema/1-0-4\",\"data\":["
+        facts.suffix = "]}"
+        return facts
+    }
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            keys.text(
+                "vendor",
+                rule: "1 to \(Limits.Snowplow.vendorCharacterCountMax) letters, digits, '.', '_' and '-', "
+                    + "e.g. com.example", isValid: SnowplowOptions.isVendor,
+                optional: \.snowplow.vendor, default: "the app's identifier", example: "com.example",
+                "The vendor of the schemas.")
+        ]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        text.add("vendor", options.snowplow.vendor ?? "", unless: "")
+    }
+}
+
+extension Destination {
+    package static var snowplow: Destination { Destination(Snowplow.self) }
+}
+
+extension ExportOptions {
+    package var snowplow: SnowplowOptions {
+        get { self[SnowplowOptions.self] }
+        set { self[SnowplowOptions.self] = newValue }
+    }
+}
+
+extension RefusalReason {
+    package static let snowplowNoEventID = RefusalReason("snowplow.no_event_id", remedy: Remedy.giveID)
+    package static let snowplowBadID = RefusalReason("snowplow.bad_id", remedy: Remedy.shortenUser)
+    package static let snowplowTooLarge = RefusalReason("snowplow.too_large", remedy: Remedy.sendLess)
+}
+
+extension Limits {
+    /// Repository snowplow/documentation: canonical-event, stream-collector/configure.
+    package enum Snowplow {
+        package static let eventsPerRequestMax = 500
+        /// A collector rejects more than 2 MiB; this is half of that, minus the envelope.
+        package static let requestByteCountMax = 900_000
+        /// A collector's `maxPayloadSize` is 1 MiB, including what it adds.
+        package static let eventByteCountMax = 1_000_000
+        package static let deviceIDCharacterCountMax = 128
+        /// Enrich refuses JSON that is nested deeper than its `maxJsonDepth`, for which its own tests take 40; `ue_pr`
+        /// and `co` count as a whole.
+        package static let depthMax = 40
+        package static let userIDCharacterCountMax = 255
+        /// The texts of a product and a transaction (repository snowplow/iglu-central).
+        package static let entityTextCharacterCountMax = 4096
+        /// A product's brand and variant.
+        package static let entityLabelCharacterCountMax = 256
+        package static let paymentMethodCharacterCountMax = 128
+        package static let discountCodeCharacterCountMax = 99
+        package static let entityNumberMax = 9_999_999
+        /// A vendor is part of a table's name, which has at most 127 characters with the event's name and model.
+        package static let vendorCharacterCountMax = 64
+        package static let nameCharacterCountMax = 40
+        /// 40 minus `_` and eight hexadecimal digits.
+        package static let cutNameCharacterCount = 31
+        /// Drafts of schemas of a day, their members, and the members' names: senders choose all of them.
+        package static let draftCountMax = 1000
+        package static let draftMemberCountMax = 500
+        package static let draftNameByteCountMax = 255
     }
 }

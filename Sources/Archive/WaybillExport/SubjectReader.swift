@@ -23,13 +23,7 @@ package struct SubjectReader: ~Copyable {
         } catch {
             return []
         }
-        let user: TextSlice? =
-            switch provider {
-            case .mixpanel, .mixpanelProfiles: Mixpanel(MixpanelOptions()).user(of: self.event, in: &self.draft)
-            case .amplitude: Amplitude(AmplitudeOptions()).user(of: self.event, in: &self.draft)
-            case .posthog: PostHog(PostHogOptions()).user(of: self.event, in: &self.draft)
-            case .ga4, .segment, .snowplow, .flurry, .csv, .syslog, .journald, .custom: self.event.text(.user)
-            }
+        let user = provider.type.user(of: self.event, in: &self.draft)
         guard let subject = user ?? self.event.text(.anon) else { return [] }
         self.draft.unescape(subject)
         return Array((user == nil ? "a" : "u").utf8) + Array(self.draft.text.bytes)

@@ -3,7 +3,7 @@ internal import WaybillJSON
 internal import WaybillSystem
 
 /// An operator's options for system logs.
-package struct SyslogOptions: Hashable, Sendable {
+package struct SyslogOptions: ProviderOptions, Hashable {
     /// RFC 5424, section 6.2.1: 0 to 23; 16 is local use 0.
     package var facility = 16
     /// The same for all events; with a phone's own name, each phone would be a host.
@@ -43,10 +43,10 @@ struct Syslog: Provider {
     private let hostName: [UInt8]
     private let elementName: [UInt8]
 
-    init(_ options: SyslogOptions) {
-        self.options = options
-        self.hostName = Self.printable(options.hostName, limit: Limits.Syslog.hostNameByteCountMax)
-        self.elementName = Self.printable(options.elementName, limit: Limits.Syslog.parameterNameByteCountMax)
+    init(_ options: ExportOptions) {
+        self.options = options.syslog
+        self.hostName = Self.printable(self.options.hostName, limit: Limits.Syslog.hostNameByteCountMax)
+        self.elementName = Self.printable(self.options.elementName, limit: Limits.Syslog.parameterNameByteCountMax)
     }
 
     private static func printable(_ text: String, limit: Int) -> [UInt8] {
@@ -60,9 +60,7 @@ struct Syslog: Provider {
             partByteCountMax: Limits.Syslog.partByteCountMax)
     }
 
-    var eventsPerRecordMax: Int { 1 }
     var recordByteCountMax: Int { Limits.Syslog.partByteCountMax }
-    var terminator: StaticString { "\n" }
     var isJSON: Bool { false }
 
     func takes(_ kind: EventKind) -> Bool {
@@ -275,5 +273,71 @@ extension Draft {
         self.json.output.append(UnsafeRawBufferPointer(rebasing: text[copied...]))
         if isChanged { self.fixes.count(.coerce) }
         self.json.output.append(UInt8(ascii: "\""))
+    }
+}
+
+extension Syslog {
+    static let name = "syslog"
+
+    static func options<Keys: ProviderOptionKeys>(_ keys: Keys) -> [Keys.Key] {
+        [
+            keys.integer("facility", 0...23, \.syslog.facility, "The facility; 16 is local use 0."),
+            keys.text(
+                "host", rule: "1 to \(Limits.Syslog.hostNameByteCountMax) printable ASCII characters without spaces",
+                isValid: SyslogOptions.isHostName, \.syslog.hostName, "HOSTNAME of every message."),
+            keys.integer(
+                "enterprise", 1...4_294_967_295, \.syslog.enterprise,
+                "Your enterprise number; the default is reserved for examples."),
+            // At least what every receiver must accept (RFC 5424, section 6.1).
+            keys.byteCount(
+                "max", 480...1 << 20, \.syslog.messageByteCountMax, "The longest message; 0 for no limit."),
+            keys.flag("user", \.syslog.includesUser, "Messages name the user."),
+        ]
+    }
+
+    static func addOptions(of options: ExportOptions, to text: inout CanonicalOptions) {
+        let usual = SyslogOptions()
+        let syslog = options.syslog
+        text.add("facility", syslog.facility, unless: usual.facility)
+        text.add("host", syslog.hostName, unless: usual.hostName)
+        text.add("element", syslog.elementName, unless: usual.elementName)
+        text.add("max", syslog.messageByteCountMax, unless: usual.messageByteCountMax)
+        text.add("user", syslog.includesUser, unless: usual.includesUser)
+    }
+}
+
+extension SyslogOptions {
+    /// The number in the name of the structured data.
+    fileprivate var enterprise: Int {
+        get { Int(self.elementName.drop { $0 != "@" }.dropFirst()) ?? 0 }
+        set { self.elementName = "wb@\(newValue)" }
+    }
+}
+
+extension Destination {
+    package static var syslog: Destination { Destination(Syslog.self) }
+}
+
+extension ExportOptions {
+    package var syslog: SyslogOptions {
+        get { self[SyslogOptions.self] }
+        set { self[SyslogOptions.self] = newValue }
+    }
+}
+
+extension Limits {
+    /// RFC 5424, sections 6 and 6.1.
+    package enum Syslog {
+        package static let appNameByteCountMax = 48
+        package static let messageIDByteCountMax = 32
+        /// 32 minus `_` and eight hexadecimal digits.
+        package static let cutMessageIDByteCount = 23
+        package static let hostNameByteCountMax = 255
+        package static let parameterNameByteCountMax = 32
+        /// The size that every receiver "SHOULD" accept.
+        package static let messageByteCountMax = 2048
+        /// Not documented; keeps parts small enough for common tools.
+        package static let recordsPerPartMax = 1_000_000
+        package static let partByteCountMax = 256 << 20
     }
 }

@@ -1,5 +1,5 @@
 /// The unit in which a provider limits the length of text.
-enum LengthUnit {
+package enum LengthUnit {
     case bytes
     /// For providers that document "characters".
     case utf16

@@ -1,7 +1,7 @@
 internal import WaybillJSON
 
 /// Text in a line: the body of a JSON string.
-struct TextSlice {
+package struct TextSlice {
     let body: UnsafeRawBufferPointer
     /// Whether the body has escapes and must be unescaped before it is counted or cut.
     let isEscaped: Bool

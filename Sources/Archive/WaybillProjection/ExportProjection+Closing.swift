@@ -237,7 +237,9 @@ extension ExportProjection {
         let path = self.recordsPath(of: stem)
         let text = ManifestLine.sealed(Array(CompressedManifest.text(manifest, digest).utf8))
         if try self.files.contents(of: self.manifestPath(of: stem)) != text {
-            if self.options.provider == .snowplow, !DeadLetterFile.isDead(stem) { try self.writeSchemas(ofPart: path) }
+            if self.options.provider.type.hasSchemas, !DeadLetterFile.isDead(stem) {
+                try self.writeSchemas(ofPart: path)
+            }
             try self.files.createDirectories(Path.parent(of: path))
             try self.files.replace(self.manifestPath(of: stem), with: text)
         }

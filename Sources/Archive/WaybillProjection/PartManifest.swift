@@ -102,14 +102,13 @@ package struct PartManifest: Hashable, Sendable {
         self.sha256 = sha256
         self.gzipSHA256 = nil
         self.oldest = part.oldest.map { WallTime(milliseconds: $0) }
-        self.lateness =
-            provider != .ga4
-            ? nil
-            : part.oldest.map {
+        self.lateness = provider.type.eventAgeMillisecondsMax.flatMap { ageMax in
+            part.oldest.map {
                 Lateness(
-                    notAfter: WallTime(milliseconds: $0 + Limits.GA4.ageMillisecondsMax),
-                    late24HoursCount: part.late24HoursCount, late48HoursCount: part.late48HoursCount)
+                    notAfter: WallTime(milliseconds: $0 + ageMax), late24HoursCount: part.late24HoursCount,
+                    late48HoursCount: part.late48HoursCount)
             }
+        }
     }
 
     /// One line without an LF, members in a fixed order.

@@ -78,7 +78,7 @@ extension DataVerifier {
 
     private func options(ofExport name: String) -> ExportOptions? {
         if let options = self.exports.first(where: { $0.provider.rawValue == name }) { return options }
-        return Destination.allCases.first { $0.rawValue == name }.map { ExportOptions(provider: $0) }
+        return self.providers.destinations.first { $0.rawValue == name }.map { ExportOptions(provider: $0) }
     }
 
     // MARK: The files
@@ -124,7 +124,7 @@ extension DataVerifier {
             // A crash before the rename leaves it, and the next seal or close overwrites it.
             case _ where name.hasSuffix(DayFolder.manifestName + ".tmp") || name.hasSuffix(suffix + ".gz.tmp"): break
             // Drafts of schemas, which an operator may change and remove.
-            case "schemas" where check.options.provider == .snowplow: break
+            case "schemas" where check.options.provider.type.hasSchemas: break
             case _ where PartitionPath.partNumber(of: name) != nil:
                 // A part may end in ".json" too.
                 let known = [".manifest.json", ".ids", ".delivered", suffix, suffix + ".gz"].first(

@@ -55,10 +55,15 @@ package struct DataVerifier<Files: FileSystem> {
     var deletedPaths: Set<String> = []
     /// The exports in the receiver's configuration; others have their defaults.
     let exports: [ExportOptions]
+    let providers: ProviderRegistry
 
-    package init(data: DataDirectory<Files>, exports: [ExportOptions] = [], problemCountMax: Int = 100) {
+    package init(
+        data: DataDirectory<Files>, exports: [ExportOptions] = [], providers: ProviderRegistry = .standard,
+        problemCountMax: Int = 100
+    ) {
         self.data = data
         self.exports = exports
+        self.providers = providers
         self.report = VerifyReport(
             problemCountMax: problemCountMax, adviser: RepairAdviser(root: data.root))
     }

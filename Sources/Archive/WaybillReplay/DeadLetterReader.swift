@@ -118,7 +118,7 @@ struct DeadLetterReader: ~Copyable {
     mutating func event(for provider: Destination) -> UnsafeRawBufferPointer {
         self.output.removeAll()
         guard let index else { return self.output.bytes }
-        let name = provider == .mixpanelProfiles ? Destination.mixpanel.rawValue : provider.rawValue
+        let name = provider.subscriptionName
         let letter = self.letter
         letter.withUnsafeBytes { letter in
             self.output.append("{")

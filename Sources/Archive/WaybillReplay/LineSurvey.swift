@@ -98,7 +98,7 @@ struct LineSurveyor: ~Copyable {
         self.readers = EventReaders(erased: erased, poison: poison)
         self.filter = LineFilter(request)
         self.wantsDuplicates = request.duplicates == .dropped
-        self.providers = request.users == .newest ? request.providers.filter(\.appliesUsersInOrder) : []
+        self.providers = request.users == .newest ? request.providers.filter { $0.type.appliesUsersInOrder } : []
     }
 
     /// Changes the lines that are not read, from now on.

@@ -260,15 +260,3 @@ package enum Replay {
         }
     }
 }
-
-extension Destination {
-    /// Whether the provider applies user properties in the order of arrival, not by event time: an older line after a
-    /// newer one would restore old values.
-    var appliesUsersInOrder: Bool {
-        switch self {
-        case .ga4, .mixpanelProfiles, .amplitude, .segment, .posthog: true
-        // Their files are replaced as a whole, go to a warehouse with event times, or contain no such events.
-        case .mixpanel, .snowplow, .flurry, .csv, .syslog, .journald, .custom: false
-        }
-    }
-}

@@ -179,7 +179,7 @@ struct ReplayedLines: ~Copyable {
             if self.survey.isDuplicate(position) {
                 self.outlets[index].counts.duplicates += 1
                 self.outlets[index].target.leaveOut(line, because: .duplicate)
-            } else if facts.kind == .user, self.outlets[index].provider.appliesUsersInOrder {
+            } else if facts.kind == .user, self.outlets[index].provider.type.appliesUsersInOrder {
                 self.takeUser(line, facts, reader, at: position, receivedAt, isShifted: isShifted, outlet: index)
             } else {
                 self.outlets[index].target.export(line, source, receivedAt: receivedAt, isShifted: isShifted)

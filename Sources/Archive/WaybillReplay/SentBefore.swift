@@ -29,33 +29,6 @@ package struct SentBefore: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// How a provider recognizes an event that it already has; providers.md, 0.5 "Identity, time, replays".
-enum SendKey {
-    /// It does not.
-    case none
-    /// By these members of a record, for this many days; `nil` if no limit is documented.
-    case members([[StaticString]], dayCount: Int?)
-    /// Files are replaced as a whole, or duplicates are removed at the destination.
-    case harmless
-
-    init(_ provider: Destination) {
-        self =
-            switch provider {
-            case .ga4: .none
-            case .mixpanel:
-                .members(
-                    [
-                        ["event"], ["properties", "time"], ["properties", "distinct_id"], ["properties", "$insert_id"],
-                    ],
-                    dayCount: nil)
-            case .amplitude: .members([["insert_id"], ["device_id"]], dayCount: 7)
-            case .segment: .members([["messageId"]], dayCount: 1)
-            case .posthog: .members([["uuid"], ["event"], ["timestamp"], ["distinct_id"]], dayCount: nil)
-            case .mixpanelProfiles, .snowplow, .flurry, .csv, .syslog, .journald, .custom: .harmless
-            }
-    }
-}
-
 /// Remembers the keys under which events of delivered parts were sent.
 struct DeliveredKeys: ~Copyable {
     static let eventCountMax = 8 << 20
@@ -67,7 +40,7 @@ struct DeliveredKeys: ~Copyable {
     private(set) var report: SentBefore
 
     init(_ provider: Destination) {
-        self.key = SendKey(provider)
+        self.key = provider.type.sendKey
         self.report = SentBefore(provider: provider)
     }
 
@@ -143,7 +116,7 @@ extension Replayer {
         _ options: ExportOptions, _ damaged: inout [String]
     ) throws(Replay.Failure) -> SentBefore? {
         let provider = options.provider
-        if case .harmless = SendKey(provider) { return nil }
+        if case .harmless = provider.type.sendKey { return nil }
         var keys = DeliveredKeys(provider)
         do throws(FileSystemError) {
             let lengths = try PresentPartition.lengths(of: options, in: self.data)

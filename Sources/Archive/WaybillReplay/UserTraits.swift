@@ -163,7 +163,7 @@ struct UserTraits: ~Copyable {
 
     /// Whether an event is meant for a provider and allowed to go there; other lines set nothing.
     private func isFor(_ provider: Destination) -> Bool {
-        let name = provider == .mixpanelProfiles ? "mixpanel" : provider.rawValue
+        let name = provider.subscriptionName
         if let consent = self.tape.firstValue(of: "consent", in: 0),
             let answer = self.tape.firstValue(of: "analytics", in: consent), self.tape[answer].kind == .false
         {

@@ -2,38 +2,6 @@ package import WaybillEvent
 package import WaybillExport
 package import WaybillSystem
 
-/// The credentials that providers need.
-package enum CredentialName: String, Hashable, Sendable, CaseIterable {
-    case ga4APISecret = "GA4_API_SECRET"
-    case ga4FirebaseAppID = "GA4_FIREBASE_APP_ID"
-    case mixpanelProjectID = "MIXPANEL_PROJECT_ID"
-    case mixpanelServiceAccount = "MIXPANEL_SERVICE_ACCOUNT"
-    case mixpanelServiceSecret = "MIXPANEL_SERVICE_SECRET"
-    case mixpanelToken = "MIXPANEL_TOKEN"
-    case amplitudeAPIKey = "AMPLITUDE_API_KEY"
-    case segmentWriteKey = "SEGMENT_WRITE_KEY"
-    case posthogAPIKey = "POSTHOG_API_KEY"
-
-    /// The name of the variable, or of the line in a credentials file, for an environment.
-    package func variable(_ env: DeploymentEnvironment) -> String {
-        "WAYBILL_\(self.rawValue)_\(env.rawValue.uppercased())"
-    }
-}
-
-extension DeliverableProvider {
-    package var credentialNames: [CredentialName] {
-        switch self {
-        case .ga4: [.ga4APISecret, .ga4FirebaseAppID]
-        case .mixpanel: [.mixpanelProjectID, .mixpanelServiceAccount, .mixpanelServiceSecret]
-        case .mixpanelProfiles: [.mixpanelToken]
-        case .amplitude: [.amplitudeAPIKey]
-        case .segment: [.segmentWriteKey]
-        case .posthog: [.posthogAPIKey]
-        case .snowplow: []
-        }
-    }
-}
-
 /// Why credentials cannot be used; names variables and lines, never values.
 package enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible {
     case unreadable(FileSystemError)
@@ -155,7 +123,7 @@ package struct CredentialSource: Sendable {
         for provider: DeliverableProvider, _ env: DeploymentEnvironment
     ) throws(CredentialError) -> Credentials? {
         var values: [CredentialName: Secret] = [:]
-        for name in provider.credentialNames {
+        for name in provider.facts.credentials {
             guard let secret = self.value(name.variable(env)) else { return nil }
             guard secret.revealed.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
                 throw .badValue(variable: name.variable(env))
@@ -169,6 +137,6 @@ package struct CredentialSource: Sendable {
     }
 
     package func missingVariables(for provider: DeliverableProvider, _ env: DeploymentEnvironment) -> [String] {
-        provider.credentialNames.map { $0.variable(env) }.filter { self.value($0) == nil }
+        provider.facts.credentials.map { $0.variable(env) }.filter { self.value($0) == nil }
     }
 }

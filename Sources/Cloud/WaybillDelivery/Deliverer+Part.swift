@@ -33,8 +33,8 @@ extension Deliverer {
             case .cut(let first):
                 course.delivery.take(
                     try course.closed.requestRecordCount(
-                        from: first, recordCountMax: self.rules.recordsPerRequestMax,
-                        byteCountMax: self.rules.requestByteCountMax))
+                        from: first, recordCountMax: self.rules.facts.recordsPerRequestMax,
+                        byteCountMax: self.rules.facts.requestByteCountMax))
             case .send(let attempts):
                 guard try await self.send(attempts, &course) else { return }
             case .wait(let time):
@@ -82,7 +82,7 @@ extension Deliverer {
         return Course(
             part: part, closed: closed, log: log,
             template: try Self.template(
-                self.configuration, isHistorical: age >= Limits.PostHog.historicalMillisecondsMin),
+                self.configuration, isHistorical: age >= self.rules.facts.historicalMillisecondsMin),
             generation: generation,
             delivery: PartDelivery(
                 standing, recordCount: part.manifest.recordCount, rules: self.rules,
@@ -102,7 +102,7 @@ extension Deliverer {
     /// A regenerated day contains the sent events in other parts: a provider that would count them twice gets the day
     /// only on demand.
     private func admits(_ part: PendingPart, _ generation: String) throws -> Bool {
-        if self.rules.isRepeatableForEver || self.configuration.isForced { return true }
+        if self.rules.facts.isRepeatableForEver || self.configuration.isForced { return true }
         if self.isInDoubt(part) {
             self.noteDoubt(part)
             return false
@@ -170,7 +170,7 @@ extension Deliverer {
     ///
     /// It is known of none of them whether it was sent. Those that are in the dead letters already stay there once.
     private func giveUpDoubtful(_ course: inout Course) throws {
-        guard self.rules.repetition != .harmless, self.configuration.ambiguity == .skip else { return }
+        guard self.rules.facts.repetition != .harmless, self.configuration.ambiguity == .skip else { return }
         var attempts = course.delivery.queued
         while true {
             let records = try course.closed.read(RecordSet(attempts.flatMap(\.records.numbers)))
@@ -199,7 +199,7 @@ extension Deliverer {
         for attempt in attempts {
             let records = try course.closed.read(attempt.records)
             let byteCount = records.reduce(0) { $0 + $1.content.count + 1 }
-            if records.count > 1, byteCount > self.rules.requestByteCountMax {
+            if records.count > 1, byteCount > self.rules.facts.requestByteCountMax {
                 course.delivery.halve(attempt)
                 return true
             }
@@ -283,13 +283,16 @@ extension Deliverer {
         course.delivery.setDead(eventCount: eventCount, byteCount: course.log.byteCount)
     }
 
-    /// GA4 would silently change the time of events older than its limit.
+    /// GA4, for instance, would silently change the time of events older than its limit.
     private func tooOld(_ records: [PartRecord], _ part: PendingPart) -> [GivenUpRecord] {
         let now = self.clock.wallTime()
-        guard let notAfter = part.manifest.notAfter, notAfter < now else { return [] }
-        let oldest = now.milliseconds - Limits.GA4.ageMillisecondsMax
-        return records.filter { GA4Record.oldestMilliseconds($0.content).map { $0 < oldest } ?? true }.map {
-            GivenUpRecord(number: $0.number, reason: .tooOld, detail: "it has an event older than 72 hours")
+        let provider = self.configuration.provider.id.type
+        guard let ageMax = provider.eventAgeMillisecondsMax, let notAfter = part.manifest.notAfter, notAfter < now
+        else { return [] }
+        let oldest = now.milliseconds - ageMax
+        return records.filter { provider.oldestMilliseconds(of: $0.content).map { $0 < oldest } ?? true }.map {
+            GivenUpRecord(
+                number: $0.number, reason: .tooOld, detail: "it has an event older than \(ageMax / 3_600_000) hours")
         }
     }
 }
@@ -311,13 +314,4 @@ struct DeliveredDay: Hashable {
     }
 
     var text: String { "\(self.generation) \(self.partCount)" }
-}
-
-/// A GA4 record: one request, `{"app_instance_id":…,"events":[{…,"timestamp_micros":…},…]}`.
-enum GA4Record {
-    /// The time of the oldest event, since 1970; `nil` if none can be read.
-    static func oldestMilliseconds(_ record: [UInt8]) -> Int64? {
-        let times = JSONValue(record)?["events"]?.elements?.compactMap { $0["timestamp_micros"]?.integer }
-        return times?.min().map { Int64($0 / 1000) }
-    }
 }

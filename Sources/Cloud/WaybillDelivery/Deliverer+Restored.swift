@@ -1,5 +1,6 @@
 internal import Logging
 internal import WaybillData
+internal import WaybillExport
 internal import WaybillHost
 internal import WaybillProjection
 internal import WaybillSystem
@@ -38,7 +39,9 @@ extension Deliverer {
 
     /// Takes the operator's word for what was sent.
     func decide() throws(FileSystemError) {
-        guard let first = self.configuration.sentBefore, let restored, !self.rules.isRepeatableForEver else { return }
+        guard let first = self.configuration.sentBefore, let restored, !self.rules.facts.isRepeatableForEver else {
+            return
+        }
         var count = 0
         for part in try self.parts.pending(only: self.configuration.env).parts
         where part.manifest.day < first && part.manifest.day <= restored.through {

@@ -96,7 +96,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         let name = configuration.provider.rawValue
         let data = DataDirectory(root: configuration.dataDirectory, files: files)
         self.parts = ClosedParts(root: Path.join(data.exports, name), files: files)
-        self.pace = RequestRate(eventsPerSecond: configuration.eventsPerSecond ?? self.rules.eventsPerSecondMax)
+        self.pace = RequestRate(eventsPerSecond: configuration.eventsPerSecond ?? self.rules.facts.eventsPerSecondMax)
         self.lastSettled = clock.monotonicTime()
         // A wrong address is found before anything is locked or sent.
         _ = try Self.template(configuration, isHistorical: false)
@@ -127,7 +127,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
         let recovery = self.state.recovery
         // An earlier state is safe: the commit after it never returned, so nothing was sent after it.
-        if self.rules.repetition != .harmless, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
+        if self.rules.facts.repetition != .harmless, configuration.ambiguity == .skip, !recovery.damagedPaths.isEmpty {
             throw .damagedState(path: path, notes: recovery.notes)
         }
         for note in recovery.notes {

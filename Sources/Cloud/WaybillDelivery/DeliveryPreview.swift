@@ -76,8 +76,8 @@ package struct DeliveryPreview<Files: FileSystem> {
             case .cut(let first):
                 delivery.take(
                     try closed.requestRecordCount(
-                        from: first, recordCountMax: rules.recordsPerRequestMax,
-                        byteCountMax: rules.requestByteCountMax))
+                        from: first, recordCountMax: rules.facts.recordsPerRequestMax,
+                        byteCountMax: rules.facts.requestByteCountMax))
             case .send(let attempts):
                 delivery.announce(attempts, counted: RecordSet())
                 for attempt in attempts {

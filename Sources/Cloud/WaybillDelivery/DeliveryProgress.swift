@@ -206,7 +206,7 @@ package struct DeliveryProgress: Hashable, Sendable {
         case .failed(let detail): add(.nothingSent, detail)
         }
         for env in self.current.envsWithoutCredentials {
-            let names = self.provider.credentialNames.map { $0.variable(env) }.joined(separator: ", ")
+            let names = self.provider.facts.credentials.map { $0.variable(env) }.joined(separator: ", ")
             add(.nothingSent, "\(env.rawValue) has no credentials and is left out: set \(names)")
         }
         if let part = self.current.damagedParts.first {

@@ -1,74 +1,18 @@
 package import WaybillExport
 
-/// How a provider accepts requests and what its answers mean (`providers.md`, section 0.6 and each provider's section).
+/// How a provider accepts requests and what its answers mean, read from its ``DeliveryFacts``.
 package struct DeliveryRules: Hashable, Sendable {
     package let provider: DeliverableProvider
-    package let recordsPerRequestMax: Int
-    package let requestByteCountMax: Int
-    /// How many requests of one part are sent at the same time.
-    package let inFlightMax: Int
-    /// Which records may be sent again although the provider may have accepted them.
-    package enum Repetition: Hashable, Sendable {
-        /// All: the provider counts a repeated record once.
-        case harmless
-        /// All except updates of profiles that add numbers: setting a property again changes nothing.
-        case addsNumbers
-        /// None.
-        case counted
-    }
-
-    package let repetition: Repetition
-    /// A whole export that is regenerated and sent again also counts once, at any later time.
-    package let isRepeatableForEver: Bool
-    /// The provider's limit for all events together; `nil` if it documents none.
-    package let eventsPerSecondMax: Double?
 
     package init(_ provider: DeliverableProvider) {
         self.provider = provider
-        self.inFlightMax = provider == .ga4 ? 4 : 1
-        switch provider {
-        case .ga4: self.repetition = .counted
-        case .mixpanelProfiles: self.repetition = .addsNumbers
-        case .mixpanel, .amplitude, .segment, .posthog, .snowplow: self.repetition = .harmless
-        }
-        switch provider {
-        case .ga4:
-            self.recordsPerRequestMax = 1
-            self.requestByteCountMax = Limits.GA4.requestByteCountMax
-        case .mixpanel:
-            self.recordsPerRequestMax = Limits.Mixpanel.eventsPerRequestMax
-            self.requestByteCountMax = Limits.Mixpanel.requestByteCountMax
-        case .mixpanelProfiles:
-            self.recordsPerRequestMax = Limits.MixpanelProfiles.eventsPerRequestMax
-            self.requestByteCountMax = Limits.MixpanelProfiles.requestByteCountMax
-        case .amplitude:
-            self.recordsPerRequestMax = Limits.Amplitude.batchEventsMax
-            self.requestByteCountMax = Limits.Amplitude.batchByteCountMax
-        case .segment:
-            self.recordsPerRequestMax = Limits.Segment.callsPerRequestMax
-            self.requestByteCountMax = Limits.Segment.requestByteCountMax
-        case .posthog:
-            self.recordsPerRequestMax = Limits.PostHog.eventsPerRequestMax
-            self.requestByteCountMax = Limits.PostHog.requestByteCountMax
-        case .snowplow:
-            self.recordsPerRequestMax = Limits.Snowplow.eventsPerRequestMax
-            self.requestByteCountMax = Limits.Snowplow.requestByteCountMax
-        }
-        switch provider {
-        case .mixpanel, .posthog, .snowplow: self.isRepeatableForEver = true
-        case .ga4, .mixpanelProfiles, .amplitude, .segment: self.isRepeatableForEver = false
-        }
-        switch provider {
-        case .mixpanel: self.eventsPerSecondMax = Limits.Mixpanel.eventsPerSecondMax
-        case .segment: self.eventsPerSecondMax = Limits.Segment.eventsPerSecondMax
-        case .posthog: self.eventsPerSecondMax = Limits.PostHog.eventsPerMinuteMax / 60
-        case .ga4, .mixpanelProfiles, .amplitude, .snowplow: self.eventsPerSecondMax = nil
-        }
     }
+
+    package var facts: DeliveryFacts { self.provider.facts }
 
     /// Whether the provider would count a record twice that it gets twice.
     package func isCounted(_ record: [UInt8]) -> Bool {
-        switch self.repetition {
+        switch self.facts.repetition {
         case .harmless: false
         case .addsNumbers: ProfileRecord.addsNumbers(record)
         case .counted: true
@@ -84,11 +28,10 @@ package struct DeliveryRules: Hashable, Sendable {
             let text = AnswerText(status: status, body: body ?? [])
             switch status {
             case 200..<300:
-                // GA4 answers everything with 2xx, so its body is useless.
-                guard body != nil || self.provider == .ga4 else {
+                guard body != nil || !self.facts.answers.isBodyNeeded else {
                     return .ambiguous(detail: "the answer \(status) broke off", after: nil)
                 }
-                return self.acceptance(text, recordCount: records.count, records)
+                return self.acceptance(text, records)
             case 400, 422: return self.badRequest(text, records)
             case 401, 403: return .stop(.credentials(detail: text.summary))
             case 408, 502, 504:
@@ -102,58 +45,49 @@ package struct DeliveryRules: Hashable, Sendable {
         }
     }
 
-    private func acceptance(_ text: AnswerText, recordCount: Int, _ records: [[UInt8]]) -> Verdict {
-        switch self.provider {
-        case .ga4, .snowplow: return .accepted(unconfirmedCount: 0)
-        case .mixpanel:
-            let refusals = text.failedRecords(Array(0..<recordCount))
-            if !refusals.isEmpty { return .partly(refusals) }
-            return .accepted(unconfirmedCount: text.shortfall(of: "num_records_imported", from: recordCount))
-        case .mixpanelProfiles:
-            // Even a refused profile update is answered with 200.
-            if text.says("status", "0") { return self.badRequest(text, records) }
-            return .accepted(unconfirmedCount: 0)
-        case .amplitude:
-            return .accepted(unconfirmedCount: text.shortfall(of: "events_ingested", from: recordCount))
-        case .segment:
-            return text.says("success", "false")
-                ? .refusedWhole(detail: text.summary) : .accepted(unconfirmedCount: 0)
-        case .posthog:
-            return text.names("events", in: "quota_limited")
-                ? .stop(.quota(detail: text.summary)) : .accepted(unconfirmedCount: 0)
+    private func acceptance(_ text: AnswerText, _ records: [[UInt8]]) -> Verdict {
+        let facts = self.facts.answers
+        if facts.refusals == .failedRecords, let verdict = self.refusal(text, records) { return verdict }
+        if let failure = facts.failure, text.says(failure.member, failure.literal) {
+            return facts.failureIsBadRequest ? self.badRequest(text, records) : .refusedWhole(detail: text.summary)
         }
+        if let quota = facts.quota, text.names(quota.element, in: quota.list) {
+            return .stop(.quota(detail: text.summary))
+        }
+        return .accepted(unconfirmedCount: facts.acceptedCount.map { text.shortfall(of: $0, from: records.count) } ?? 0)
     }
 
     private func badRequest(_ text: AnswerText, _ records: [[UInt8]]) -> Verdict {
-        switch self.provider {
-        case .mixpanel:
-            let refusals = text.failedRecords(Array(records.indices))
-            if !refusals.isEmpty { return .partly(refusals) }
-        case .mixpanelProfiles:
-            let refusals = text.failedRecords(ProfileRecord.owners(of: records))
-            if !refusals.isEmpty { return .refusedSome(refusals) }
-        case .amplitude:
-            let refusals = text.amplitudeRefusals(recordCount: records.count)
-            if !refusals.isEmpty { return .refusedSome(refusals) }
-        case .ga4, .segment, .posthog, .snowplow: break
-        }
+        if let verdict = self.refusal(text, records) { return verdict }
         // Some providers answer 400 where others answer 401.
         if text.blamesCredentials { return .stop(.credentials(detail: text.summary)) }
         return .refusedWhole(detail: text.summary)
     }
 
+    /// What the answer says about single records; `nil` if it names none.
+    private func refusal(_ text: AnswerText, _ records: [[UInt8]]) -> Verdict? {
+        let kind = self.facts.answers.refusals
+        let refusals: [RecordRefusal] =
+            switch kind {
+            case .none: []
+            case .failedRecords: text.failedRecords(Array(records.indices))
+            case .failedUpdates: text.failedRecords(ProfileRecord.owners(of: records))
+            case .eventsByField: text.amplitudeRefusals(recordCount: records.count)
+            }
+        if refusals.isEmpty { return nil }
+        return kind == .failedRecords ? .partly(refusals) : .refusedSome(refusals)
+    }
+
     private func throttling(_ text: AnswerText, _ retryAfter: Duration?, _ records: [[UInt8]]) -> Verdict {
-        guard self.provider == .amplitude else { return .later(after: retryAfter, detail: text.summary) }
+        guard let pause = self.facts.answers.throttlingPause else {
+            return .later(after: retryAfter, detail: text.summary)
+        }
         let throttled = text.positions("throttled_events", recordCount: records.count)
         let exhausted = text.exhaustedPositions(of: records)
         guard !throttled.isEmpty || !exhausted.isEmpty else {
-            return .later(after: retryAfter ?? Self.amplitudePause, detail: text.summary)
+            return .later(after: retryAfter ?? pause, detail: text.summary)
         }
         return .throttled(
-            positions: throttled.filter { !exhausted.contains($0) }, exhausted: exhausted,
-            pause: retryAfter ?? Self.amplitudePause)
+            positions: throttled.filter { !exhausted.contains($0) }, exhausted: exhausted, pause: retryAfter ?? pause)
     }
-
-    /// The pause that `/batch` requires after a 429 (amplitude.com/docs/apis/analytics/batch-event-upload).
-    private static let amplitudePause = Duration.seconds(15)
 }

@@ -156,7 +156,7 @@ package struct PartDelivery: Sendable {
         self.backoff = backoff
         self.progress = standing
         var again = standing.waiting
-        let mayRepeat = rules.repetition == .harmless || policy == .resend
+        let mayRepeat = rules.facts.repetition == .harmless || policy == .resend
         if mayRepeat { again = again.union(standing.announced) }
         if standing.heldUntil <= now.milliseconds {
             again = again.union(standing.held)
@@ -196,12 +196,12 @@ package struct PartDelivery: Sendable {
             self.pausedUntil = nil
         }
         let ready = self.queue.filter { $0.notBefore.map { $0 <= now } ?? true }
-        if ready.count == self.queue.count, ready.count < self.rules.inFlightMax,
+        if ready.count == self.queue.count, ready.count < self.rules.facts.inFlightMax,
             self.progress.next < self.recordCount
         {
             return .cut(from: self.progress.next)
         }
-        if !ready.isEmpty { return .send(Array(ready.prefix(self.rules.inFlightMax))) }
+        if !ready.isEmpty { return .send(Array(ready.prefix(self.rules.facts.inFlightMax))) }
         if let first = self.queue.compactMap(\.notBefore).min() { return .wait(until: first) }
         if !self.progress.held.isEmpty { return .held(until: WallTime(milliseconds: self.progress.heldUntil)) }
         return .finished
@@ -366,7 +366,9 @@ package struct PartDelivery: Sendable {
     // MARK: The queue
 
     private mutating func enqueue(_ records: RecordSet) {
-        self.queue += records.chunks(of: self.rules.recordsPerRequestMax).map { Attempt(records: $0, notBefore: nil) }
+        self.queue += records.chunks(of: self.rules.facts.recordsPerRequestMax).map {
+            Attempt(records: $0, notBefore: nil)
+        }
     }
 
     /// Puts records before all others, so that they keep their order.

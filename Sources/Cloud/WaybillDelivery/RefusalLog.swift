@@ -132,7 +132,7 @@ struct DeliveryDeadLetter {
 
     /// A profile record has several updates, so it is not a single value.
     private func write(_ content: [UInt8], to json: inout JSONWriter) {
-        let isList = self.provider == .mixpanelProfiles
+        let isList = self.provider.facts.updateToken != nil
         if isList { json.beginArray() }
         content.withUnsafeBytes { json.verbatim($0) }
         if isList { json.endArray() }

@@ -26,32 +26,12 @@ package enum EndpointError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Text of a request with placeholders for credentials.
-struct RequestText: Hashable, Sendable, ExpressibleByStringLiteral {
-    enum Piece: Hashable, Sendable {
-        case plain(String)
-        /// As a query's value.
-        case query(CredentialName)
-        /// As the body of a JSON string.
-        case json(CredentialName)
-        /// Name and password of RFC 7617.
-        case basic(CredentialName, CredentialName)
-    }
-
-    var pieces: [Piece]
-
-    init(_ pieces: [Piece]) {
-        self.pieces = pieces
-    }
-
-    init(stringLiteral text: String) {
-        self.pieces = [.plain(text)]
-    }
-
+extension RequestText {
     func revealed(_ credentials: Credentials) -> String {
         self.pieces.map { piece in
             switch piece {
             case .plain(let text): text
+            case .isHistorical: "false"
             case .query(let name): PercentEncoding.query(credentials.revealed(name))
             case .json(let name): Self.escaped(credentials.revealed(name))
             case .basic(let user, let password):
@@ -65,11 +45,17 @@ struct RequestText: Hashable, Sendable, ExpressibleByStringLiteral {
         text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
     }
 
+    /// The text for a part that is an import.
+    var historical: RequestText {
+        RequestText(self.pieces.map { $0 == .isHistorical ? .plain("true") : $0 })
+    }
+
     /// The text with `${NAME}` in place of each credential.
     func shown(_ env: DeploymentEnvironment) -> String {
         self.pieces.map { piece in
             switch piece {
             case .plain(let text): text
+            case .isHistorical: "false"
             case .query(let name), .json(let name): "${\(name.variable(env))}"
             case .basic(let user, let password): "base64(${\(user.variable(env))}:${\(password.variable(env))})"
             }
@@ -91,11 +77,9 @@ package struct RequestTemplate: Hashable, Sendable {
     /// Scheme, host and path.
     package let address: String
     private let provider: DeliverableProvider
-    private var url: RequestText
-    private var headers: [Header] = []
-    private var prefix: RequestText = ""
-    private var separator = ","
-    private var suffix: RequestText = ""
+    private let url: RequestText
+    private let headers: [Header]
+    private let prefix: RequestText
 
     private struct Header: Hashable {
         let name: String
@@ -104,96 +88,31 @@ package struct RequestTemplate: Hashable, Sendable {
 
     /// - Parameters:
     ///   - endpoint: scheme and host, with or without a path; `nil` for the provider's own.
-    ///   - isValidation: whether to use GA4's endpoint that validates requests and stores nothing.
-    ///   - isHistorical: PostHog's flag for events that are not from today.
+    ///   - isValidation: whether to use the endpoint that validates requests and stores nothing, if there is one.
+    ///   - isHistorical: whether the part is an import, not live traffic.
     package init(
         _ provider: DeliverableProvider, region: ProviderRegion?, endpoint: String?, isValidation: Bool = false,
         isHistorical: Bool = false
     ) throws(EndpointError) {
-        self.provider = provider
-        let base = try Self.base(of: provider, region)
-        let path = isValidation ? "/debug/mp/collect" : Self.path(of: provider)
+        let facts = provider.facts
+        if facts.hosts == nil, region != nil { throw .noRegion(provider) }
+        let path = isValidation ? facts.validationPath ?? facts.path : facts.path
         if let endpoint {
-            self.address = try Self.address(endpoint, path: path, hasSecrets: !provider.credentialNames.isEmpty)
-        } else if let base {
-            self.address = base + path
+            self.address = try Self.address(endpoint, path: path, hasSecrets: !facts.credentials.isEmpty)
+        } else if let hosts = facts.hosts {
+            self.address = (region == .eu ? hosts.eu : hosts.us) + path
         } else {
             throw .missing(provider)
         }
-        self.url = RequestText([.plain(self.address)])
-        self.describe(isHistorical: isHistorical)
-    }
-
-    private mutating func describe(isHistorical: Bool) {
-        var type = "application/json"
-        switch self.provider {
-        case .ga4:
-            self.url.pieces += [
-                .plain("?firebase_app_id="), .query(.ga4FirebaseAppID), .plain("&api_secret="), .query(.ga4APISecret),
-            ]
-        case .mixpanel:
-            self.url.pieces += [.plain("?strict=1&project_id="), .query(.mixpanelProjectID)]
-            type = "application/x-ndjson"
-            self.headers = [
-                Header(
-                    name: "Authorization",
-                    value: RequestText([.plain("Basic "), .basic(.mixpanelServiceAccount, .mixpanelServiceSecret)])),
-                Header(name: "Content-Encoding", value: "gzip"),
-            ]
-            self.separator = "\n"
-            self.suffix = "\n"
-        case .mixpanelProfiles:
-            // The sender's address must not become the person's location.
-            self.url.pieces += [.plain("?strict=1&verbose=1&ip=0")]
-            self.prefix = "["
-            self.suffix = "]"
-        case .amplitude:
-            self.prefix = RequestText([.plain("{\"api_key\":\""), .json(.amplitudeAPIKey), .plain("\",\"events\":[")])
-            self.suffix = "],\"options\":{\"min_id_length\":5}}"
-        case .segment:
-            self.prefix = "{\"batch\":["
-            self.suffix = RequestText([.plain("],\"writeKey\":\""), .json(.segmentWriteKey), .plain("\"}")])
-        case .posthog:
-            self.prefix = RequestText([
-                .plain("{\"api_key\":\""), .json(.posthogAPIKey),
-                .plain("\",\"historical_migration\":\(isHistorical),\"batch\":["),
-            ])
-            self.suffix = "]}"
-        case .snowplow:
-            self.prefix =
-                "{\"schema\":\"iglu:com.snowplowanalytics.snowplow/payload_data/jsonschema/1-0-4\",\"data\":["
-            self.suffix = "]}"
+        self.provider = provider
+        self.url = RequestText([.plain(self.address)] + facts.query.pieces)
+        var headers = [Header(name: "Content-Type", value: RequestText([.plain(facts.contentType)]))]
+        if let authorization = facts.authorization {
+            headers.append(Header(name: "Authorization", value: authorization))
         }
-        self.headers.insert(Header(name: "Content-Type", value: RequestText([.plain(type)])), at: 0)
-    }
-
-    private static func base(
-        of provider: DeliverableProvider, _ region: ProviderRegion?
-    ) throws(EndpointError) -> String? {
-        let isEuropean = region == .eu
-        switch provider {
-        case .ga4: return isEuropean ? "https://region1.google-analytics.com" : "https://www.google-analytics.com"
-        case .mixpanel, .mixpanelProfiles:
-            return isEuropean ? "https://api-eu.mixpanel.com" : "https://api.mixpanel.com"
-        case .amplitude: return isEuropean ? "https://api.eu.amplitude.com" : "https://api2.amplitude.com"
-        case .segment: return isEuropean ? "https://events.eu1.segmentapis.com" : "https://api.segment.io"
-        case .posthog: return isEuropean ? "https://eu.i.posthog.com" : "https://us.i.posthog.com"
-        case .snowplow:
-            if region != nil { throw .noRegion(provider) }
-            return nil
-        }
-    }
-
-    private static func path(of provider: DeliverableProvider) -> String {
-        switch provider {
-        case .ga4: "/mp/collect"
-        case .mixpanel: "/import"
-        case .mixpanelProfiles: "/engage"
-        case .amplitude: "/batch"
-        case .segment: "/v1/batch"
-        case .posthog: "/batch/"
-        case .snowplow: "/com.snowplowanalytics.snowplow/tp2"
-        }
+        if facts.isCompressed { headers.append(Header(name: "Content-Encoding", value: "gzip")) }
+        self.headers = headers
+        self.prefix = isHistorical ? facts.prefix.historical : facts.prefix
     }
 
     private static func address(_ text: String, path: String, hasSecrets: Bool) throws(EndpointError) -> String {
@@ -204,16 +123,15 @@ package struct RequestTemplate: Hashable, Sendable {
     }
 
     package func request(_ records: [[UInt8]], _ credentials: Credentials) -> DeliveryRequest {
+        let facts = self.provider.facts
+        let token = facts.updateToken.map { Array(RequestText.escaped(credentials.revealed($0)).utf8) }
         var body = Array(self.prefix.revealed(credentials).utf8)
         for (index, record) in records.enumerated() {
-            if index > 0 { body += self.separator.utf8 }
-            body +=
-                self.provider == .mixpanelProfiles
-                ? ProfileRecord.filled(
-                    record, token: Array(RequestText.escaped(credentials.revealed(.mixpanelToken)).utf8)) : record
+            if index > 0 { body += facts.separator.utf8 }
+            body += token.map { ProfileRecord.filled(record, token: $0) } ?? record
         }
-        body += self.suffix.revealed(credentials).utf8
-        if self.headers.contains(where: { $0.name == "Content-Encoding" }) { body = Gzip.member(of: body) }
+        body += facts.suffix.revealed(credentials).utf8
+        if facts.isCompressed { body = Gzip.member(of: body) }
         return DeliveryRequest(
             url: self.url.revealed(credentials),
             headers: self.headers.map { ($0.name, $0.value.revealed(credentials)) },
@@ -226,11 +144,11 @@ package struct RequestTemplate: Hashable, Sendable {
     package func shown(_ records: [[UInt8]], _ env: DeploymentEnvironment) -> String {
         var lines = ["POST \(self.url.shown(env))"]
         lines += self.headers.map { "\($0.name): \($0.value.shown(env))" }
-        let byteCount = records.reduce(0) { $0 + $1.count + self.separator.utf8.count }
+        let byteCount = records.reduce(0) { $0 + $1.count + self.provider.facts.separator.utf8.count }
         lines.append("# \(records.count) records, \(byteCount) bytes in total")
         var body = self.prefix.shown(env)
         body += String(decoding: records.first?.prefix(Self.shownByteCountMax) ?? [], as: UTF8.self)
-        lines.append(body + (byteCount > Self.shownByteCountMax ? "…" : "") + self.suffix.shown(env))
+        lines.append(body + (byteCount > Self.shownByteCountMax ? "…" : "") + self.provider.facts.suffix.shown(env))
         return lines.joined(separator: "\n").replacing("\n\n", with: "\n") + "\n"
     }
 }

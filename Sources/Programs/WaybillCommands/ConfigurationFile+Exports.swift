@@ -7,10 +7,12 @@ import WaybillExport
 ///       - {provider: ga4, zone: Asia/Seoul, env: [prod], mapping: ga4.yaml, options: {too_old: clamp}}
 ///       - {provider: custom, name: warehouse, file: warehouse.yaml}
 extension ConfigurationFile {
-    static func exports(_ section: inout ConfigurationSection) -> [ExportOptions] {
+    static func exports(
+        _ section: inout ConfigurationSection, _ providers: ProviderRegistry
+    ) -> [ExportOptions] {
         var exports: [ExportOptions] = []
         section.each("exports") { section in
-            guard var options = Self.export(&section) else { return section.forget() }
+            guard var options = Self.export(&section, providers) else { return section.forget() }
             if exports.contains(where: { $0.provider == options.provider }) {
                 section.complain("provider", "appears twice; remove one")
             }
@@ -22,12 +24,14 @@ extension ConfigurationFile {
         return exports
     }
 
-    private static func export(_ section: inout ConfigurationSection) -> ExportOptions? {
+    private static func export(
+        _ section: inout ConfigurationSection, _ providers: ProviderRegistry
+    ) -> ExportOptions? {
         let name = section.requiredText("provider")
-        if name == "custom" { return Self.custom(&section) }
+        if name == "custom" { return Self.custom(&section, providers) }
         let provider: Destination
         do throws(UnknownProvider) {
-            provider = try Destination(named: name)
+            provider = try Destination(named: name, in: providers)
         } catch {
             if !name.isEmpty { section.complain("provider", "\(error)") }
             return nil
@@ -44,7 +48,9 @@ extension ConfigurationFile {
         return options
     }
 
-    private static func custom(_ section: inout ConfigurationSection) -> ExportOptions? {
+    private static func custom(
+        _ section: inout ConfigurationSection, _ providers: ProviderRegistry
+    ) -> ExportOptions? {
         let name = section.requiredText("name")
         section.require("file")
         if section.value("mapping", .text) != nil {
@@ -54,7 +60,7 @@ extension ConfigurationFile {
         guard let path = section.value("file", ValueType<String>.file) else { return nil }
         let file = MappingFile.read(path)
         section.add(file.problems)
-        guard let provider = Destination(customName: name) else {
+        guard let provider = Destination(customName: name, in: providers) else {
             if !name.isEmpty {
                 section.complain(
                     "name",

@@ -127,8 +127,10 @@ struct ConfigurationFile {
 
     private init() {}
 
-    /// - Parameter directory: the folder that contains the files named in `yaml`.
-    init(yaml: String, directory: String) {
+    /// - Parameters:
+    ///   - directory: the folder that contains the files named in `yaml`.
+    ///   - providers: what an export can be for.
+    init(yaml: String, directory: String, providers: ProviderRegistry = .standard) {
         let root: YAMLNode
         do throws(Problem) {
             root = try Self.compose(
@@ -140,11 +142,11 @@ struct ConfigurationFile {
         }
         var section = ConfigurationSection(root, path: "", directory: directory)
         if var receiver = section.section("receiver") {
-            self.receiver = Self.receiver(&receiver)
+            self.receiver = Self.receiver(&receiver, providers)
             section.take(&receiver)
         }
         if var merger = section.section("merger") {
-            self.merger = Self.merger(&merger)
+            self.merger = Self.merger(&merger, providers)
             section.take(&merger)
         }
         if var agent = section.section("agent") {
@@ -185,7 +187,9 @@ struct ConfigurationFile {
 
     // MARK: Sections
 
-    private static func receiver(_ section: inout ConfigurationSection) -> ReceiverConfiguration {
+    private static func receiver(
+        _ section: inout ConfigurationSection, _ providers: ProviderRegistry
+    ) -> ReceiverConfiguration {
         var configuration = ReceiverConfiguration.defaults
         let hasTLS = section.has("tls")
         if section.takeFormer("merge") {
@@ -197,7 +201,7 @@ struct ConfigurationFile {
                 configuration.certificate, configuration.privateKey, &section, hint: "certificate: FILE, key: FILE")
             if !isComplete { configuration.tls = nil }
         }
-        configuration.exports = Self.exports(&section)
+        configuration.exports = Self.exports(&section, providers)
         let requiresCertificates = configuration.tls?.clientAuthorities != nil
         if let agents = Self.agents(&section, requiresCertificates: requiresCertificates) {
             configuration.agents = agents.principals
@@ -212,10 +216,12 @@ struct ConfigurationFile {
         return configuration
     }
 
-    private static func merger(_ section: inout ConfigurationSection) -> MergerConfiguration {
+    private static func merger(
+        _ section: inout ConfigurationSection, _ providers: ProviderRegistry
+    ) -> MergerConfiguration {
         var configuration = MergerConfiguration.defaults
         section.read(ConfigurationTable.merger, into: &configuration)
-        configuration.exports = Self.exports(&section)
+        configuration.exports = Self.exports(&section, providers)
         return configuration
     }
 

@@ -168,65 +168,7 @@ enum ConfigurationTable {
 
     /// The section `options` of an export.
     static func options(of provider: Destination) -> [ConfigurationKey<ExportOptions>] {
-        switch provider {
-        case .ga4: Self.ga4
-        case .mixpanel:
-            [Self.identityMerge, option("screen_event", .text, \.mixpanel.screenEventName, "The name of screens.")]
-        case .mixpanelProfiles: [Self.identityMerge]
-        case .amplitude:
-            [
-                option(
-                    "mode", .choice, \.amplitude.mode,
-                    "The size of parts: for `/batch`, or for `/2/httpapi` (1000 events, 900 kB).")
-            ]
-        case .segment, .flurry, .custom: []
-        case .posthog:
-            [option("personless", .flag, \.posthog.isPersonless, "Events without a user create no person.")]
-        case .snowplow: [Self.vendor]
-        case .csv: Self.csv
-        case .syslog: Self.syslog
-        case .journald:
-            [
-                option("facility", .integer(0...23), \.journald.facility, "The facility; 16 is local use 0."),
-                option("user", .flag, \.journald.includesUser, "Entries name the user."),
-            ]
-        }
-    }
-
-    static func option<Value>(
-        _ name: String, _ type: ValueType<Value>, _ path: WritableKeyPath<ExportOptions, Value>, unit: String = "",
-        _ help: String
-    ) -> ConfigurationKey<ExportOptions> {
-        ConfigurationKey(name, in: "options", type, path, unit: unit, applies: .reload, help)
-    }
-
-    @KeyList<ExportOptions> private static var ga4: [ConfigurationKey<ExportOptions>] {
-        option(
-            "too_old", .choice, \.ga4.tooOld,
-            "Events older than 72 hours: refuse them, or export them with their time in `original_ts`.")
-        option(
-            "user_event",
-            .text(
-                rule: "a letter and up to \(Limits.GA4.nameCharacterCountMax - 1) letters, digits and _, "
-                    + "and not a name that GA4 reserves", isValid: GA4Options.isEventName),
-            \.ga4.userEventName, "The event that carries user properties.")
-        option("device", .flag, \.ga4.includesDevice, "Requests name language, system, model and country.")
-    }
-
-    private static var identityMerge: ConfigurationKey<ExportOptions> {
-        option(
-            "id_merge", .choice, \.mixpanel.identityMerge,
-            "How the project joins people; `simplified` writes `$device:` before a device's id.")
-    }
-
-    private static var vendor: ConfigurationKey<ExportOptions> {
-        ConfigurationKey(
-            "vendor", in: "options",
-            .text(
-                rule: "1 to \(Limits.Snowplow.vendorCharacterCountMax) letters, digits, '.', '_' and '-', "
-                    + "e.g. com.example", isValid: SnowplowOptions.isVendor),
-            optional: \.snowplow.vendor, applies: .reload, default: "the app's identifier", example: "com.example",
-            "The vendor of the schemas.")
+        provider.type.options(ExportOptionKeys())
     }
 
     /// Each entry of `sources`.
@@ -296,16 +238,6 @@ enum ConfigurationTable {
         let pairs = lists.flatMap { prefix, keys in keys.map { (prefix + $0.key, $0) } }
         return Dictionary(pairs) { first, _ in first }
     }()
-}
-
-extension ValueType<Int> {
-    /// What every receiver must accept, or more (RFC 5424, section 6.1).
-    static var messageByteCount: ValueType {
-        .scalar(
-            "whole number", range: "480 to 1048576", rule: "0 for no limit, or a whole number from 480 to 1048576",
-            show: { "\($0)" }
-        ) { node in node.int.flatMap { $0 == 0 || 480...1 << 20 ~= $0 ? $0 : nil } }
-    }
 }
 
 // MARK: What keys are read into

@@ -26,13 +26,7 @@ struct DeliverCommand: AsyncParsableCommand {
 
             Credentials come from environment variables or from NAME=value lines of a file that only its owner may read,
             one set for each environment, as in WAYBILL_GA4_API_SECRET_PROD:
-              ga4                 GA4_API_SECRET, GA4_FIREBASE_APP_ID
-              mixpanel            MIXPANEL_PROJECT_ID, MIXPANEL_SERVICE_ACCOUNT, MIXPANEL_SERVICE_SECRET
-              mixpanel-profiles   MIXPANEL_TOKEN
-              amplitude           AMPLITUDE_API_KEY
-              segment             SEGMENT_WRITE_KEY
-              posthog             POSTHOG_API_KEY
-              snowplow            none
+            \(Self.credentialNames)
             An environment without credentials is left out. Proxies: HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
 
             Progress is recorded record by record, so the command can be stopped, killed and run again. Records that the
@@ -40,6 +34,17 @@ struct DeliverCommand: AsyncParsableCommand {
             code is 77 if the credentials are refused, 69 if the provider cannot be reached, and 65 if something could not
             be sent for another reason.
             """)
+
+    /// The credentials of each provider, a line each.
+    private static var credentialNames: String {
+        let providers = DeliverableProvider.allCases
+        let width = (providers.map(\.rawValue.utf8.count).max() ?? 0) + 3
+        return providers.map { provider in
+            let names = provider.facts.credentials.map(\.rawValue).joined(separator: ", ")
+            let gap = String(repeating: " ", count: width - provider.rawValue.utf8.count)
+            return "  \(provider.rawValue)\(gap)\(names.isEmpty ? "none" : names)"
+        }.joined(separator: "\n")
+    }
 
     @Option(help: "A configuration file (YAML) whose section deliver: names every delivery; SIGHUP reloads it.")
     var config: String?
@@ -145,7 +150,10 @@ struct DeliverCommand: AsyncParsableCommand {
         guard (0...3600).contains(self.backoffMax) else {
             throw ValidationError("--backoff-max must be 0 to 3600 seconds")
         }
-        if self.isValidation, provider != .ga4 { throw ValidationError("--validate works only with --provider ga4") }
+        if self.isValidation, provider.facts.validationPath == nil {
+            let others = DeliverableProvider.allCases.filter { $0.facts.validationPath != nil }.map(\.rawValue)
+            throw ValidationError("--validate works only with --provider \(others.joined(separator: ", "))")
+        }
         if self.isValidation, self.dryRun { throw ValidationError("--validate and --dry-run cannot be combined") }
     }
 
@@ -243,7 +251,7 @@ struct DeliverCommand: AsyncParsableCommand {
             Console.warn(
                 .environmentWithoutCredentials,
                 "\(env.rawValue) has no credentials and was left out: set "
-                    + configuration.provider.credentialNames.map { $0.variable(env) }.joined(separator: ", "))
+                    + configuration.provider.facts.credentials.map { $0.variable(env) }.joined(separator: ", "))
         }
         if !report.remadeDays.isEmpty {
             Console.warn(

@@ -78,7 +78,8 @@ extension ConfigurationTable {
         ConfigurationKey(
             "endpoint", .text(rule: "an address such as https://collector.example.com", isValid: Self.isEndpoint),
             optional: \.endpoint, applies: .reload, default: "the provider's own",
-            example: "https://collector.example.com", "Send to this address; required for `snowplow`.")
+            example: "https://collector.example.com",
+            "Send to this address; required for \(Self.collectors.map { "`\($0)`" }.joined(separator: ", ")).")
         ConfigurationKey(
             "ambiguous", .choice, \.ambiguity, applies: .reload,
             "What would count twice and may or may not have arrived: `skip` (to the dead letters) or `resend`.")
@@ -98,6 +99,11 @@ extension ConfigurationTable {
         ConfigurationKey(
             "force", .flag, \.isForced, applies: .reload,
             "Also send days that were regenerated after some of their events were sent.")
+    }
+
+    /// The providers that have no address but an operator's.
+    private static var collectors: [String] {
+        DeliverableProvider.allCases.filter { $0.facts.hosts == nil }.map(\.rawValue)
     }
 
     private static func isEndpoint(_ text: String) -> Bool {
@@ -121,8 +127,8 @@ extension ConfigurationFile {
             } else if configuration.deliveries.contains(where: { $0.name == entry.name }) {
                 section.complain("name", "appears twice; choose another one")
             }
-            if provider == .snowplow, entry.endpoint == nil {
-                section.complain("endpoint", "is missing: snowplow has no endpoint but your collector's")
+            if provider.facts.hosts == nil, entry.endpoint == nil {
+                section.complain("endpoint", "is missing: \(provider.rawValue) has no endpoint but your collector's")
             }
             configuration.deliveries.append(entry)
         }

@@ -71,7 +71,7 @@ extension HostTelemetry {
         }
         add(.quarantined, tally.quarantined)
         add(.exported, tally.exported)
-        for reason in RefusalReason.allCases where reason.isPossible(for: provider) {
+        for reason in provider.refusals {
             add(.refused, tally.outcomes[.refused(reason)], reason: reason.rawValue)
         }
         for reason in NotExported.allCases { add(.skipped, tally.skips[reason], reason: reason.rawValue) }

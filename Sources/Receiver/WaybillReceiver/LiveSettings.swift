@@ -11,8 +11,7 @@ package final class LiveSettings: Sendable {
 
         init(_ configuration: HostConfiguration) {
             self.retention = configuration.retention
-            self.retention.sentExports = configuration.exports.map(\.provider.rawValue)
-                .filter { DeliverableProvider(rawValue: $0) != nil }
+            self.retention.sentExports = configuration.exports.map(\.provider).filter(\.isDelivered).map(\.rawValue)
             self.cutOffSeconds = ["archive": configuration.archiveCutOffSecond]
             for export in configuration.exports {
                 self.cutOffSeconds[export.provider.rawValue] = export.cutOffSecond

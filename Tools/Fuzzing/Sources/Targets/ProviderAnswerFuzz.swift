@@ -69,7 +69,7 @@ enum ProviderAnswerFuzz {
         if !refused.isEmpty {
             guard case .object = json else { throw Violation("refusals from no JSON: \(shown(body))") }
         }
-        switch (provider, status) {
+        switch (provider.id, status) {
         case (.mixpanel, 200), (.mixpanel, 202), (.mixpanel, 207), (.mixpanel, 400), (.mixpanel, 422):
             let named = (json?["failed_records"]?.elements ?? []).compactMap { $0["index"].flatMap(Self.position) }
             try require(refused == Set(named), "mixpanel refuses \(refused), not \(named): \(shown(body))")
