@@ -17,9 +17,9 @@ import WaybillSystem
             record.text
                 == #"{"id":"019550fc-2dfb-7b1c-82d3-000000000001","at":"2025-03-01T09:14:19.003Z","what":"x_$tap","#
                 + #""fields":{"a":1,"deep":"[[[[]]]]","long":"\#(String(repeating: "x", count: 255))"}}"# + "\n")
-        #expect(
-            [FixCode.rename, .collide, .coerce, .truncateValue].map { record.fixes[$0] } == [1, 1, 1, 1]
-                && record.fixes.total == 4)
+        let fixes = FixCode.allCases.filter { record.fixes[$0] > 0 }
+        #expect(fixes == [.truncateValue, .rename, .dropField, .coerce])
+        #expect(record.fixes.total == 4)
     }
 
     @Test func `a registry with the example knows it by its name, and the standard one does not`() throws {

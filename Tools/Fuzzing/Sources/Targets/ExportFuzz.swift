@@ -65,7 +65,7 @@ enum ExportFuzz {
         rules.fields = [rule]
         let providers = Destination.allCases.map { ExportOptions(provider: $0) }
         let customs = CustomOptions.Format.allCases.map { format in
-            var options = ExportOptions(provider: .custom(format.rawValue))
+            var options = ExportOptions(provider: .custom("custom-\(format.rawValue)"))
             var columns = ["ts", "name", "data", "data.a", "traits", "ids.ga4", "received_at"].flatMap { from in
                 CustomOptions.ColumnType.allCases.map { type in
                     var column = CustomOptions.Column(name: "\(from) \(type)", from: from)
@@ -166,7 +166,7 @@ enum ExportFuzz {
             try require(!record.bytes.dropLast().contains { $0 < 0x20 || $0 == 0x7F }, "syslog: control: \(text)")
         case .journald:
             try require(Self.journalFieldCount(record.bytes).map { $0 <= 1000 } ?? false, "journald: \(text)")
-        case .custom("csv"):
+        case .custom("custom-csv"):
             try require(record.bytes.suffix(2) == [0x0D, 0x0A], "custom: no end of a row: \(text)")
             try require(Self.cellCount(record.bytes.dropLast(2)) == 35, "custom: not a row of 35 cells: \(text)")
         default:
