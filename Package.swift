@@ -42,8 +42,10 @@ func supportProgram(_ name: String, _ dependencies: [Target.Dependency]) -> Targ
 
 func name(_ place: String) -> String { String(place.split(separator: "/").last ?? "") }
 
+/// Tests themselves are not optimized, which takes a quarter of the time to compile; what they test is.
 func tests(_ name: String, path: String? = nil, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, path: path, swiftSettings: settings)
+    .testTarget(
+        name: name, dependencies: dependencies, path: path, swiftSettings: settings + [.unsafeFlags(["-Onone"])])
 }
 
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Networking"]))

@@ -302,8 +302,11 @@ extension GA4 {
     static let eventAgeMillisecondsMax: Int64? = Limits.GA4.ageMillisecondsMax
 
     static func oldestMilliseconds(of record: [UInt8]) -> Int64? {
-        let times = JSONValue(record)?["events"]?.elements?.compactMap { $0["timestamp_micros"]?.integer }
-        return times?.min().map { Int64($0 / 1000) }
+        guard let events = JSONValue(record)?["events"]?.elements else { return nil }
+        // Events with `original_ts` were too old when they came: the operator lets GA4 change their time.
+        let judged = events.filter { $0["params"]?["original_ts"] == nil }
+        let times = judged.compactMap { $0["timestamp_micros"]?.integer }
+        return times.count < judged.count ? nil : times.min().map { Int64($0 / 1000) } ?? .max
     }
 
     static var delivery: DeliveryFacts? {

@@ -109,6 +109,8 @@ struct PartSink: ExportSink, ~Copyable {
     private(set) var touched: [Int] = []
     private(set) var counts = Counts()
     private var checkpointedCounts = Counts()
+    /// Whether refused events get dead letters; events that have one do not need another.
+    var keepsLetters = true
     /// The part with which a partition continues, from the checkpoint or the disk.
     var standings: [ExportDay: PartStanding] = [:]
 
@@ -215,13 +217,14 @@ struct PartSink: ExportSink, ~Copyable {
     }
 
     mutating func refuse(_ refusal: Refusal) {
+        self.counts.refused += 1
+        self.counts.outcomes.add(1, .refused(refusal.reason))
+        guard self.keepsLetters else { return }
         let index = self.index(of: ExportDay(env: refusal.env, day: refusal.day))
         self.touch(index)
         self.partitions[index].deadLetters.append(contentsOf: refusal.deadLetter)
         let last = self.partitions[index].chunks.count - 1
         self.partitions[index].chunks[last].part.dead[refusal.reason.rawValue, default: 0] += 1
-        self.counts.refused += 1
-        self.counts.outcomes.add(1, .refused(refusal.reason))
     }
 
     mutating func hold(_ event: HeldEvent) {

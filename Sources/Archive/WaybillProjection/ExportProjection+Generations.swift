@@ -220,6 +220,11 @@ extension ExportProjection {
         return (numbers.max() ?? -1) + 1
     }
 
+    /// The days that have a folder, in order.
+    package func daysOnDisk() throws(FileSystemError) -> [ExportDay] {
+        try self.partitions(below: self.directory).sorted()
+    }
+
     private func partitions(below directory: String) throws(FileSystemError) -> [ExportDay] {
         var keys: [ExportDay] = []
         let top = Path.join(self.root, directory)

@@ -36,6 +36,7 @@ extension ExportProjection {
                 asidePaths.append(try aside.move(path))
                 return true
             }
+            if DeadLetterFile.isDead(path), name == RetakenLetters.fileName { return false }
             let isPart = PartitionPath.partNumber(of: name) != nil && suffixes.contains(where: name.hasSuffix)
             if name == DayFolder.manifestName || name == DayFolder.successName,
                 let key = ExportDay(partition: Path.parent(of: path))

@@ -24,7 +24,7 @@ package import WaybillSystem
 /// - SeeAlso: `Protocol/formats/exports.md`.
 package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// The output folder; `exports/<provider>` in a live receiver.
-    let directory: String
+    package let directory: String
     let files: Files
     let root: String
     let journal: String
@@ -299,7 +299,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     /// Closes the parts that take no records of that time.
-    private mutating func arrive(at time: WallTime) {
+    mutating func arrive(at time: WallTime) {
         guard time != self.receivedAt else { return }
         self.receivedAt = time
         self.time = time
@@ -361,6 +361,23 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.exporter.export(
             line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged,
             isShifted: isShifted, to: &self.sink)
+    }
+
+    /// Maps one line whose event was refused before; ``finishBatch()`` follows the last.
+    ///
+    /// - Returns: whether it is an event.
+    mutating func exportAgain(
+        _ line: UnsafeRawBufferPointer, of description: StreamDescription, at offset: UInt64, receivedAt: WallTime,
+        isShifted: Bool
+    ) -> Bool {
+        self.exporter.export(
+            line, self.readers.reader(for: description), at: offset, receivedAt: receivedAt,
+            isAgeJudged: self.isAgeJudged, isShifted: isShifted, to: &self.sink)
+    }
+
+    /// Reads lines that ended a version of the program.
+    mutating func readNothingAsPoison() {
+        self.readers = EventReaders(erased: self.erased)
     }
 
     /// Closes the request that the batch's last events share, and writes the batch's output.

@@ -136,7 +136,7 @@ extension DataVerifier {
     }
 
     /// How many events of an export are reported.
-    private static var explainedCountMax: Int { 100 }
+    static var explainedCountMax: Int { 100 }
 
     /// An event in a part that the archive does not give as it is.
     private struct Alien {
@@ -337,6 +337,8 @@ extension DataVerifier {
     ) throws(FileSystemError) {
         let folder = "\(check.folder)/\(day)"
         var left = letters
+        check.takeRetaken(from: &left)
+        var retaken = check.retaken
         var tape = JSONTape()
         var problems: [Problem] = []
         for file in try DeadLetterFile.all(of: folder, root: self.data.root, files: self.data.files) {
@@ -345,7 +347,9 @@ extension DataVerifier {
             var cutter = RecordCutter(.lines)
             func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
                 let content = LetterContent(letter, &tape)
-                if let count = left[content.letter], count > 0 {
+                if let count = retaken[content.letter], count > 0 {
+                    retaken[content.letter] = count - 1
+                } else if let count = left[content.letter], count > 0 {
                     left[content.letter] = count - 1
                 } else {
                     problems.append(
@@ -372,7 +376,7 @@ extension DataVerifier {
     }
 
     /// Whether retention has deleted dead letters of an export's day, or all of the day.
-    private func areLettersDeleted(of folder: String) -> Bool {
+    func areLettersDeleted(of folder: String) -> Bool {
         self.deletedPaths.contains { $0 == folder || $0.hasPrefix(folder + "/dead/") }
     }
 

@@ -45,6 +45,8 @@ extension DataVerifier {
     mutating func readDeadLetters(
         of check: ExportCheck, _ folder: String, into tally: inout ExportTally
     ) throws(FileSystemError) {
+        var retaken = try FoundRetaken(
+            letters: RetakenLetters(of: folder, root: self.data.root, lengths: check.lengths, files: self.data.files))
         for file in try DeadLetterFile.all(of: folder, root: self.data.root, files: self.data.files) {
             let length = check.lengths[file.path]
             let path = file.stem + ".manifest.json"
@@ -60,8 +62,9 @@ extension DataVerifier {
                 continue
             }
             if let manifest { self.verifyPlace(of: manifest, path, folder) }
-            try self.readDeadLetters(file.path, length, manifest, path, check, into: &tally)
+            try self.readDeadLetters(file.path, length, manifest, path, check, &retaken, into: &tally)
         }
+        try self.verifyRetaken(retaken, check, folder)
         let manifests = ".manifest.json"
         for name in try self.data.files.list(self.absolute("\(folder)/dead")) {
             let path = "\(folder)/dead/\(name)"
@@ -73,21 +76,54 @@ extension DataVerifier {
                     let manifest = try self.data.files.contents(of: self.absolute(path)) ?? []
                     self.verifyPlace(of: manifest, path, folder)
                     var unused = ExportTally()
-                    try self.readDeadLetters(stem + ".ndjson", nil, manifest, path, nil, into: &unused)
+                    var none = FoundRetaken(letters: .none)
+                    try self.readDeadLetters(stem + ".ndjson", nil, manifest, path, nil, &none, into: &unused)
                 } else if try self.stored(stem + ".ndjson", isCompressed: false) == nil {
                     self.report.add(
                         Problem(.missing, stem + ".ndjson.gz", "its manifest exists, but the file does not"))
                 }
-            } else if !name.hasSuffix(".ndjson"), !name.hasSuffix(".ndjson.gz"), !name.hasSuffix(".tmp") {
+            } else if name != RetakenLetters.fileName, !name.hasSuffix(".ndjson"), !name.hasSuffix(".ndjson.gz"),
+                !name.hasSuffix(".tmp")
+            {
                 self.report.add(Problem(.stray, path, "exports have no file with this name"))
             }
+        }
+    }
+
+    /// The letters of a folder whose events were exported after all.
+    struct FoundRetaken {
+        let letters: RetakenLetters
+        var seen: Set<Digest128> = []
+    }
+
+    /// Verifies that what was exported after all was refused before.
+    private mutating func verifyRetaken(
+        _ retaken: FoundRetaken, _ check: ExportCheck, _ folder: String
+    ) throws(FileSystemError) {
+        let path = RetakenLetters.path(in: folder)
+        guard let length = check.lengths[path] else {
+            if try self.data.files.status(at: self.absolute(path)) != nil { self.unknown(path, check.position) }
+            return
+        }
+        var wrong: [(range: Range<Int>, text: String)] = []
+        var lines: Set<Digest128> = []
+        try self.visitLines(of: path, length) { line, range in
+            guard let digest = Digest128(text: line) else {
+                return wrong.append((range, "the line is not the digest of a dead letter"))
+            }
+            if !lines.insert(digest).inserted { wrong.append((range, "the line is there twice")) }
+            if !retaken.seen.contains(digest) { wrong.append((range, "no dead letter of the day has this digest")) }
+        }
+        if self.areLettersDeleted(of: folder) { wrong.removeAll { $0.text.hasPrefix("no dead letter") } }
+        for (range, text) in wrong.prefix(Self.explainedCountMax) {
+            self.report.add(Problem(.damaged, path, at: range.lowerBound, byteCount: range.count, text))
         }
     }
 
     /// Reads one file of dead letters, all of it if it is closed.
     private mutating func readDeadLetters(
         _ path: String, _ length: Int?, _ manifest: [UInt8]?, _ manifestPath: String, _ check: ExportCheck?,
-        into tally: inout ExportTally
+        _ retaken: inout FoundRetaken, into tally: inout ExportTally
     ) throws(FileSystemError) {
         let facts = manifest.flatMap { DeadLetterManifest(json: $0) }
         if let manifest, facts == nil {
@@ -105,10 +141,19 @@ extension DataVerifier {
         var cutter = RecordCutter(.lines)
         var tape = JSONTape()
         var sum = ExportTally()
+        var count = 0
+        let known = retaken.letters
+        var seen: Set<Digest128> = []
         func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
             let content = LetterContent(letter, &tape)
-            sum.refused += 1
-            sum.letters &+= content.letter
+            count += 1
+            if known.contains(ContentHash.content(letter)) {
+                seen.insert(RetakenLetters.digest(of: ContentHash.content(letter)))
+                check?.retaken[content.letter, default: 0] += 1
+            } else {
+                sum.refused += 1
+                sum.letters &+= content.letter
+            }
             guard let line = content.line else { return }
             check?.foundLines.append(
                 ExportCheck.FoundLine(
@@ -121,14 +166,13 @@ extension DataVerifier {
         }
         cutter.finish(take)
         if !isRead { check?.unreadable.insert(Path.parent(of: Path.parent(of: path))) }
+        retaken.seen.formUnion(seen)
         tally = tally.adding(sum)
         guard let facts, isRead else { return }
         try self.compareDigests(of: stored, path, facts.sha256, facts.gzipSHA256, &digest)
-        if facts.recordCount != sum.refused {
+        if facts.recordCount != count {
             self.report.add(
-                Problem(
-                    .disagreement, manifestPath, "it states \(facts.recordCount) records, but there are \(sum.refused)")
-            )
+                Problem(.disagreement, manifestPath, "it states \(facts.recordCount) records, but there are \(count)"))
         }
     }
 

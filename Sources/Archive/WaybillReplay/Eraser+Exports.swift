@@ -21,6 +21,8 @@ extension Eraser {
         var exchange = ErasureExchange()
         var openPart: ErasedPart?
         var held = (count: 0, releasedByteCount: 0)
+        /// Of the dead letters that are erased.
+        var goneLetters: Set<Digest128> = []
         /// By the name of a part without extension: its new manifest.
         var manifests: [String: PartManifest] = [:]
         /// By the name of a part without extension: how the numbers of its records change.
@@ -213,6 +215,25 @@ extension Eraser {
             stems.insert("\(folder)/\(name.prefix { $0 != "." })")
         }
         for stem in stems.sorted() { try self.eraseDead(stem, &work) }
+        try self.eraseRetaken(&work)
+    }
+
+    /// Removes the digests of erased letters.
+    private func eraseRetaken(_ work: inout Work) throws(FileSystemError) {
+        let path = RetakenLetters.path(in: work.folder)
+        guard let byteCount = work.lengths[path], byteCount > 0, !work.goneLetters.isEmpty else { return }
+        var lines = try LineReader(
+            path: Path.join(self.data.root, path), byteCount: byteCount, lineByteCountMax: 64, files: self.files)
+        var kept = try self.newFile(path)
+        while let line = try lines.next() {
+            guard let digest = Digest128(text: line.bytes), !work.goneLetters.contains(digest) else { continue }
+            try kept.append(RetakenLetters.line(of: digest))
+        }
+        let facts = try kept.finish()
+        guard facts.byteCount < byteCount else { return try self.discard([path]) }
+        guard !self.isDryRun else { return }
+        work.exchange.replace(path)
+        work.setLength(of: path, facts.byteCount)
     }
 
     private mutating func eraseDead(_ stem: String, _ work: inout Work) throws(FileSystemError) {
@@ -231,6 +252,7 @@ extension Eraser {
         while let line = try lines.next() {
             if self.isPersons(letter: line.bytes) {
                 counts.gone += 1
+                work.goneLetters.insert(line.bytes.withUnsafeBytes { RetakenLetters.digest(of: $0) })
                 continue
             }
             counts.kept += 1

@@ -176,6 +176,8 @@ final class ExportCheck {
     var unreadable: Set<String> = []
     var foundHeld: [FoundLine] = []
     var foundLines: [FoundLine] = []
+    /// Dead letters whose events were exported after all, by checksum.
+    var retaken: [UInt64: Int] = [:]
     private var exporter: Exporter
     var sink = ExpectedSink()
     /// Lines of the quarantine that this export may have read, or refused unread: nothing can tell which of its events or
@@ -220,6 +222,17 @@ final class ExportCheck {
         guard self.unreadLineCount > 0 else { return false }
         self.unreadLineCount -= 1
         return true
+    }
+
+    /// Forgets the expected letters of lines that are not read and that were exported after all, by a version that reads
+    /// them: their records are not expected.
+    func takeRetaken(from letters: inout [UInt64: Int]) {
+        for (letter, count) in self.retaken {
+            guard let expected = letters[letter], expected > 0 else { continue }
+            let taken = min(count, expected)
+            letters[letter] = expected - taken
+            self.unreadLineCount += taken
+        }
     }
 
     /// Starts over with nothing expected.

@@ -99,11 +99,14 @@ struct PresentPartition<Files: FileSystem> {
         }
     }
 
-    /// Calls `body` with each line of the refused events.
+    /// Calls `body` with each line of the events that are refused and not exported after all.
     func visitDeadLetters(_ body: (_ line: [UInt8]) -> Void) throws(FileSystemError) {
+        let retaken = try RetakenLetters(of: self.path, root: self.root, lengths: self.lengths, files: self.files)
         for file in try DeadLetterFile.all(of: self.path, root: self.root, files: self.files) {
             var reader = try file.lines(root: self.root, lengths: self.lengths, files: self.files)
-            while let line = try reader?.next() { body(line.bytes) }
+            while let line = try reader?.next() {
+                if !line.bytes.withUnsafeBytes(retaken.contains) { body(line.bytes) }
+            }
         }
     }
 

@@ -1,3 +1,5 @@
+internal import WaybillProjection
+
 /// A version of the program, three numbers and dots: 0.1.0.
 package struct ProgramVersion: Hashable, Comparable, Sendable {
     private let numbers: [Int]
@@ -13,5 +15,11 @@ package struct ProgramVersion: Hashable, Comparable, Sendable {
 
     package static func < (left: ProgramVersion, right: ProgramVersion) -> Bool {
         left.numbers.lexicographicallyPrecedes(right.numbers)
+    }
+
+    /// The first of these lines that ended this version, or a later one, or one that is unknown: this version may not
+    /// read them either.
+    func firstEnded(of poison: PoisonedLines?) -> PoisonedLine? {
+        poison?.lines.first { line in ProgramVersion(line.version).map { $0 >= self } ?? true }
     }
 }

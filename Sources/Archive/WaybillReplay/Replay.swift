@@ -150,6 +150,26 @@ package enum Replay {
         }
     }
 
+    /// What became of an export's refused events that were taken again.
+    package struct Retaken: Hashable, Sendable {
+        /// Dead letters whose events no earlier run exported.
+        package var letters = 0
+        package var exported = 0
+        package var held = 0
+        /// Still refused.
+        package var refused = 0
+        /// Events that the export has no use for any more: erased people's, or left out by a mapping.
+        package var leftOut = 0
+        /// Events that the archive does not have.
+        package var gone = 0
+        /// Dead letters whose events an earlier run exported.
+        package var takenBefore = 0
+        /// The new parts, as paths without extension below the data directory.
+        package var parts: [String] = []
+        /// Damaged files of dead letters, whose rest was left out.
+        package var damagedPaths: [String] = []
+    }
+
     /// The result of a replay.
     package struct Report: Hashable, Sendable {
         package var counts: [Destination: Counts] = [:]
@@ -157,6 +177,8 @@ package enum Replay {
         package var unexplainedByteCount = 0
         /// Lines that are not events, or whose environment is not that of their folder; they were not replayed.
         package var strayLineCount = 0
+        /// What became of refused events, if they were requested.
+        package var retaken: [Destination: Retaken] = [:]
         /// Units that an interrupted replay had already made.
         package var resumedUnitCount = 0
         /// Parts of the replaced generation that were sent and cannot be read: it is unknown which of their events the new
@@ -194,6 +216,12 @@ package enum Replay {
         case damagedDays([String])
         /// Everything was replayed.
         case damagedParts([String])
+        /// Refused events are asked for of an export that was never written.
+        case notExported(String)
+        /// A line ended this version, or a later one than the named.
+        case poisonOfVersion(String)
+        /// Everything else was taken.
+        case damagedLetters([String], root: String, provider: String)
         /// Everything else was replayed.
         case leftOut(byteCount: Int, lineCount: Int)
 
@@ -244,6 +272,13 @@ package enum Replay {
                 "\(paths.joined(separator: ", ")) were sent to the provider and are damaged: the replay replaced them "
                     + "without a check whether it repeats their events; waybill deliver asks for --force before it sends "
                     + "such a day again"
+            case .notExported(let provider): "nothing was exported for \(provider) here, so nothing was refused"
+            case .poisonOfVersion(let version):
+                "lines ended version \(version) of the program, so they may end it again; name a later version with "
+                    + "--after-version, once it runs here"
+            case .damagedLetters(let paths, let root, let provider):
+                "\(paths.joined(separator: ", ")) cannot be read to the end, and what is left of it was not taken; waybill "
+                    + "replay --data \(root) --provider \(provider) --from DAY --to DAY makes the day again"
             case .leftOut(let byteCount, let lineCount):
                 "left out: \(byteCount) bytes whose origin is lost in damaged .sources files or a damaged journal, and "
                     + "\(lineCount) lines that are not events of their folder; waybill inspect --verify names the damage"

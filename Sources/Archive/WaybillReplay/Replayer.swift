@@ -48,7 +48,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     }
 
     /// Remembers what ends the program while `body` runs; once a line is left out, `body` begins again.
-    private func remembering(
+    func remembering(
         in memory: LoneReader<Files>.Memory, _ observer: Replay.Observer,
         _ body: (Self) throws(Replay.Failure) -> Replay.Report
     ) throws(Replay.Failure) -> Replay.Report {
@@ -233,7 +233,7 @@ package struct Replayer<Files: FileSystem>: Sendable {
     /// Where a provider's new generation is made, below the target directory.
     static func workDirectory(_ provider: Destination) -> String { "exports/.replay-\(provider.rawValue)" }
 
-    private func catchUp() throws(Replay.Failure) {
+    func catchUp() throws(Replay.Failure) {
         let archiveZone = try self.data.recordedZone(of: "archive")
         try Replay.onDisk { () throws(FileSystemError) in
             let journal = try self.data.openJournal()

@@ -154,12 +154,10 @@ package struct Requeue<Files: FileSystem>: Sendable {
         guard try self.files.status(at: self.data.state) != nil else {
             return .failure(.noDataDirectory(self.data.root))
         }
-        if case .takenAfter(let version) = self.poison {
-            for line in try PoisonedLines.read(in: self.data)?.lines ?? [] {
-                guard let died = ProgramVersion(line.version), died < version else {
-                    return .failure(.poisonOfVersion(line.version))
-                }
-            }
+        if case .takenAfter(let version) = self.poison,
+            let line = version.firstEnded(of: try PoisonedLines.read(in: self.data))
+        {
+            return .failure(.poisonOfVersion(line.version))
         }
         let lock = try self.files.open(Path.join(self.data.state, "requeue.lock"), .append)
         defer { self.files.close(lock) }
@@ -444,24 +442,10 @@ package struct Requeue<Files: FileSystem>: Sendable {
         var digests: Set<Digest128> = []
         var reader = try LineReader(path: path, byteCount: byteCount, lineByteCountMax: 64, files: self.files)
         while let line = try reader.next() {
-            guard let digest = Digest128(text: String(decoding: line.bytes, as: UTF8.self)) else { continue }
+            guard let digest = Digest128(text: line.bytes) else { continue }
             guard digests.count < Self.takenCountMax else { return nil }
             digests.insert(digest)
         }
         return digests
-    }
-}
-
-extension Digest128 {
-    /// 32 hexadecimal digits.
-    fileprivate var text: String {
-        Hexadecimal.text(self.high, digitCount: 16) + Hexadecimal.text(self.low, digitCount: 16)
-    }
-
-    fileprivate init?(text: String) {
-        guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
-            let low = UInt64(text.dropFirst(16), radix: 16)
-        else { return nil }
-        self.init(high: high, low: low)
     }
 }

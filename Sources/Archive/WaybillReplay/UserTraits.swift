@@ -5,64 +5,6 @@ internal import WaybillJSON
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// An identity in bounded memory: a UUID itself, or 128 bits of the SHA-256 of anything else.
-struct Digest128: Hashable, Sendable {
-    let high: UInt64
-    let low: UInt64
-
-    init(high: UInt64, low: UInt64) {
-        self.high = high
-        self.low = low
-    }
-
-    /// The digest of an event's id.
-    init(id: UnsafeRawBufferPointer) {
-        if let uuid = Self.uuid(id) {
-            self = uuid
-        } else {
-            self.init([id])
-        }
-    }
-
-    /// The digest of several texts, which depends on their boundaries.
-    init(_ texts: [UnsafeRawBufferPointer]) {
-        var digest = SHA256Digest()
-        for text in texts {
-            withUnsafeBytes(of: UInt64(text.count).littleEndian) { digest.update($0) }
-            digest.update(text)
-        }
-        let hexadecimal = digest.finish()
-        self.high = UInt64(hexadecimal.prefix(16), radix: 16) ?? 0
-        self.low = UInt64(hexadecimal.dropFirst(16).prefix(16), radix: 16) ?? 0
-    }
-
-    private static func uuid(_ text: UnsafeRawBufferPointer) -> Digest128? {
-        guard text.count == 36 else { return nil }
-        var halves: (UInt64, UInt64) = (0, 0)
-        var digitCount = 0
-        for (index, byte) in text.enumerated() {
-            if index == 8 || index == 13 || index == 18 || index == 23 {
-                guard byte == UInt8(ascii: "-") else { return nil }
-                continue
-            }
-            let digit: UInt8
-            switch byte {
-            // Upper-case digits make another text, and so another id.
-            case 0x30...0x39: digit = byte - 0x30
-            case 0x61...0x66: digit = byte - 0x57
-            default: return nil
-            }
-            if digitCount < 16 {
-                halves.0 = halves.0 << 4 | UInt64(digit)
-            } else {
-                halves.1 = halves.1 << 4 | UInt64(digit)
-            }
-            digitCount += 1
-        }
-        return Digest128(high: halves.0, low: halves.1)
-    }
-}
-
 /// Removes a user's properties from a line if newer lines set them again.
 ///
 ///     {…,"user":"u-1","traits":{"tier":"A","age":null}}  ──▶  {…,"user":"u-1","traits":{"age":null}}

@@ -17,17 +17,30 @@ struct ReplayCommand: ParsableCommand {
               waybill replay --data /var/lib/waybill --provider ga4,mixpanel --jobs 4 --diff
               waybill replay --data /var/lib/waybill --provider csv --zone Asia/Seoul --output /tmp/again
               waybill replay --data /var/lib/waybill --provider ga4 --from 2026-11-20 --to 2026-11-20 --rollback
+              waybill replay --data /var/lib/waybill --refused ga4 --config receiver.yaml
 
             In place (without --output), the receiver must be stopped. Each day is replaced atomically, and its previous
             files are kept in exports/.previous-<provider> until the next replacement.
             To continue an interrupted replay, run the same command again.
+
+            --refused exports events again that a provider refused, after their mapping or options were corrected: into
+            parts of their own, beside the day's other parts, of which nothing changes. waybill deliver sends these alone.
+            An event that is refused again keeps its dead letter, for a later run.
             """)
 
     @Option(help: "A receiver's data directory.")
     var data: String
 
     @Option(help: "Which exports, separated by commas: \(Destination.list).")
-    var provider: String
+    var provider: String?
+
+    @Option(help: "Export the events again that these providers refused, separated by commas, in place.")
+    var refused: String?
+
+    @Option(
+        name: .customLong("after-version"),
+        help: "With --refused: also lines that ended the program (poison), if all of them ended a version before this one.")
+    var afterVersion: String?
 
     @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
     var config: String?
@@ -91,24 +104,54 @@ struct ReplayCommand: ParsableCommand {
     var quiet = false
 
     func validate() throws {
-        if self.config == nil { _ = try OptionReader.replayedExports(self.provider, config: nil) }
+        if self.config == nil { _ = try OptionReader.replayedExports(self.providers(), config: nil) }
         if let from, let to, to < from { throw ValidationError("--to is before --from") }
         guard (1...256).contains(self.jobs) else { throw ValidationError("--jobs must be a number from 1 to 256") }
         let modes = [("--dry-run", self.dryRun), ("--diff", self.diff), ("--rollback", self.rollback)]
         let chosen = modes.filter(\.1).map(\.0)
         guard chosen.count < 2 else { throw ValidationError("\(chosen.joined(separator: " and ")) cannot be combined") }
-        if self.rollback, self.provider.contains(",") {
+        if self.rollback, try self.providers().contains(",") {
             throw ValidationError("--rollback is for one provider at a time")
         }
         if self.output != nil, self.diff || self.rollback {
             throw ValidationError("\(chosen[0]) uses the exports in the data directory and excludes --output")
+        }
+        try self.validateRefused()
+    }
+
+    private func validateRefused() throws {
+        guard self.refused != nil else {
+            if self.afterVersion != nil { throw ValidationError("--after-version is for --refused") }
+            return
+        }
+        let others = [
+            ("--output", self.output != nil), ("--from-journal", self.fromJournal), ("--dry-run", self.dryRun),
+            ("--diff", self.diff), ("--rollback", self.rollback), ("--distinct", self.distinct),
+            ("--with-users", self.withUsers), ("--force", self.force), ("--restart", self.restart),
+            ("--zone", self.zone != nil),
+        ].filter(\.1).map(\.0)
+        if !others.isEmpty {
+            throw ValidationError(
+                "--refused adds events to the exports in the data directory and excludes \(others.joined(separator: ", "))")
+        }
+        _ = try OptionReader.laterVersion(self.afterVersion)
+    }
+
+    /// The providers of the request, separated by commas.
+    private func providers() throws -> String {
+        switch (self.provider, self.refused) {
+        case (let provider?, nil): return provider
+        case (nil, let refused?): return refused
+        case (nil, nil), (_?, _?):
+            throw ValidationError("name the exports: with --provider, or with --refused for what they refused")
         }
     }
 
     func run() throws {
         StopSignals.listen()
         let request = try self.request()
-        var bar = ProgressBar("replay \(self.provider)", isQuiet: self.quiet)
+        let afterVersion = try OptionReader.laterVersion(self.afterVersion)
+        var bar = ProgressBar("replay \(try self.providers())", isQuiet: self.quiet)
         let observer = Replay.Observer(
             progressed: { bar.show($0.byteCount, of: $0.totalByteCount) },
             noticed: { notice in
@@ -123,6 +166,11 @@ struct ReplayCommand: ParsableCommand {
             if self.rollback {
                 for path in try replayer.rollBack() { print(path) }
                 return
+            }
+            if self.refused != nil {
+                let report = try replayer.retakeRefused(readingPoisonBefore: afterVersion, observer)
+                bar.finish()
+                return try self.showRetaken(report, of: request)
             }
             let report =
                 if self.dryRun {
@@ -142,7 +190,7 @@ struct ReplayCommand: ParsableCommand {
     }
 
     private func request() throws -> Replay.Request {
-        let exports = try OptionReader.replayedExports(self.provider, config: self.config)
+        let exports = try OptionReader.replayedExports(self.providers(), config: self.config)
         for options in exports { try self.checkMapping(options) }
         var request = Replay.Request(providers: exports.map(\.provider), now: POSIXClock().wallTime())
         if self.config != nil { for options in exports { request.options[options.provider] = options } }
@@ -159,6 +207,17 @@ struct ReplayCommand: ParsableCommand {
         request.jobCount = self.jobs
         request.isFromStart = self.restart
         return request
+    }
+
+    private func showRetaken(_ report: Replay.Report, of request: Replay.Request) throws(Replay.Failure) {
+        for sentence in report.unread { Console.printError(sentence) }
+        for provider in request.providers {
+            guard let retaken = report.retaken[provider] else { continue }
+            print(retaken.json(of: provider))
+            guard retaken.damagedPaths.isEmpty else {
+                throw .damagedLetters(retaken.damagedPaths, root: self.data, provider: provider.rawValue)
+            }
+        }
     }
 
     private func show(_ report: Replay.Report, of request: Replay.Request) throws(Replay.Failure) {
@@ -188,6 +247,20 @@ extension OptionReader {
             throw ValidationError("--provider must name each provider once")
         }
         return exports
+    }
+}
+
+extension OptionReader {
+    /// The version of `--after-version`, which this program is not before.
+    static func laterVersion(_ text: String?) throws -> ProgramVersion? {
+        guard let text else { return nil }
+        guard let version = ProgramVersion(text) else {
+            throw ValidationError("\"\(text)\" is not a version; it is three numbers, like \(packageVersion)")
+        }
+        guard let own = ProgramVersion(packageVersion), version <= own else {
+            throw ValidationError("this is version \(packageVersion), which is before \(text); upgrade first")
+        }
+        return version
     }
 }
 
@@ -221,7 +294,7 @@ extension Replay.Failure {
         case .data(.locked), .outputBusy: .inUse
         case .zone, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
-        case .noArchive, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
+        case .noArchive, .notExported, .poisonOfVersion, .damagedLetters, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
             .damagedParts, .leftOut, .leavesOut, .endsReplay:
             .badInput
         case .data(.unusable), .disk: .files
@@ -247,6 +320,24 @@ extension Replay.Counts {
                 json.member("records", self.records)
                 json.member("output_bytes", self.outputBytes)
             }
+        }
+    }
+}
+
+extension Replay.Retaken {
+    /// One line of JSON.
+    fileprivate func json(of provider: Destination) -> String {
+        JSONWriter.text { json in
+            json.member("provider", provider.rawValue)
+            json.member("letters", self.letters)
+            json.member("exported", self.exported)
+            json.member("held", self.held)
+            json.member("refused", self.refused)
+            json.member("left_out", self.leftOut)
+            json.member("gone", self.gone)
+            json.member("taken_before", self.takenBefore)
+            json.member("damaged_files", self.damagedPaths.count)
+            json.member("parts", array: self.parts) { $0.string($1) }
         }
     }
 }

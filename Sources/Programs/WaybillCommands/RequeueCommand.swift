@@ -48,13 +48,7 @@ struct RequeueCommand: ParsableCommand {
     }
 
     private func poison() throws -> Requeue<POSIXFileSystem>.Poison {
-        guard let text = self.afterVersion else { return .kept }
-        guard let version = ProgramVersion(text) else {
-            throw ValidationError("\"\(text)\" is not a version; it is three numbers, like \(packageVersion)")
-        }
-        guard let own = ProgramVersion(packageVersion), version <= own else {
-            throw ValidationError("this is version \(packageVersion), which is before \(text); upgrade first")
-        }
+        guard let version = try OptionReader.laterVersion(self.afterVersion) else { return .kept }
         return .takenAfter(version: version)
     }
 
