@@ -92,20 +92,12 @@ struct DayReader<Files: FileSystem>: ~Copyable {
     }
 
     private func bytes(of file: DayFile) throws(PartReadError) -> PartBytes<Files> {
-        do throws(FileSystemError) {
-            return try PartBytes(
-                path: Path.join(self.data.root, file.path), isSealed: file.isSealed, files: self.data.files)
-        } catch {
-            throw .disk(error)
-        }
+        try PartReadError.onDisk(
+            PartBytes(path: Path.join(self.data.root, file.path), isSealed: file.isSealed, files: self.data.files))
     }
 
     private func origins(of file: DayFile) throws(PartReadError) -> LineOrigins<Files> {
-        do throws(FileSystemError) {
-            return try LineOrigins(file, self.data)
-        } catch {
-            throw .disk(error)
-        }
+        try PartReadError.onDisk(LineOrigins(file, self.data))
     }
 
     /// Checks that a sealed file ends where its manifest says; the last checksum is read here.
@@ -142,20 +134,12 @@ struct DayReader<Files: FileSystem>: ~Copyable {
     // MARK: Ids past the budget
 
     private mutating func spill() throws(PartReadError) {
-        do throws(FileSystemError) {
-            try self.idRuns.spill(&self.rows.ids)
-        } catch {
-            throw .disk(error)
-        }
+        try PartReadError.onDisk(self.idRuns.spill(&self.rows.ids))
     }
 
     /// The rows of each id that is in several runs.
     private mutating func findRepeats() throws(PartReadError) -> [[Int32]] {
-        do throws(FileSystemError) {
-            return try self.idRuns.merge(&self.rows.ids)
-        } catch {
-            throw .disk(error)
-        }
+        try PartReadError.onDisk(self.idRuns.merge(&self.rows.ids))
     }
 }
 

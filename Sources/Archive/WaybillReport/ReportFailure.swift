@@ -1,7 +1,7 @@
 package import WaybillSystem
 
 /// Why there is no report.
-package enum ReportFailure: Error, Sendable, CustomStringConvertible {
+package enum ReportFailure: DiskFailure, Sendable, CustomStringConvertible {
     case disk(FileSystemError)
     case zone(TimeZoneError)
     case noArchive(String)

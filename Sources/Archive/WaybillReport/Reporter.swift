@@ -100,23 +100,13 @@ package struct Reporter<Files: FileSystem>: Sendable {
     // MARK: Days
 
     private func erased() throws(ReportFailure) -> ErasedPeople? {
-        do throws(FileSystemError) {
-            return try ErasedPeople.read(in: self.data)
-        } catch {
-            throw .disk(error)
-        }
+        try ReportFailure.onDisk(ErasedPeople.read(in: self.data))
     }
 
     func keptDays() throws(ReportFailure) -> KeptDays {
         let options = self.request.options
-        let kept: KeptDays
-        let isArchive: Bool
-        do throws(FileSystemError) {
-            isArchive = try self.data.files.status(at: self.data.archive)?.kind == .directory
-            kept = try KeptDays(self.data, environment: options.env, bundle: options.app)
-        } catch {
-            throw .disk(error)
-        }
+        let isArchive = try ReportFailure.onDisk(self.data.files.status(at: self.data.archive))?.kind == .directory
+        let kept = try ReportFailure.onDisk(KeptDays(self.data, environment: options.env, bundle: options.app))
         guard isArchive else { throw .noArchive(self.data.root) }
         if options.app == nil, kept.bundles.count > 1 { throw .severalApps(kept.bundles.sorted()) }
         guard !kept.days.isEmpty else {

@@ -31,7 +31,7 @@ package struct TakeOver<Files: FileSystem, Clock: SystemClock> {
     }
 
     /// Why it ended early; what was taken over before stays so.
-    package enum Failure: Error, Hashable, Sendable {
+    package enum Failure: DiskFailure, Hashable, Sendable {
         case store(StoreError)
         case disk(FileSystemError)
         /// The delivery has not begun on this machine, so it has no life that can hold anything.
@@ -110,10 +110,6 @@ package struct TakeOver<Files: FileSystem, Clock: SystemClock> {
         let data = DataDirectory(root: self.configuration.dataDirectory, files: self.files)
         var parts = ClosedParts(
             root: Path.join(data.exports, self.configuration.provider.rawValue), files: self.files)
-        do throws(FileSystemError) {
-            return try parts.pending(only: self.configuration.env).parts
-        } catch {
-            throw .disk(error)
-        }
+        return try Failure.onDisk(parts.pending(only: self.configuration.env).parts)
     }
 }

@@ -152,7 +152,7 @@ extension CheckpointCommit {
     ) throws(CheckpointFailure) {
         var count = 0
         for list in self.lists {
-            let bytes = try CheckpointFailure.asking { () throws(StoreError) in try store.read(list.key, nil) }
+            let bytes = try CheckpointFailure.inStore(store.read(list.key, nil))
             guard let bytes, bytes.count == list.byteCount, SHA256Digest.text(of: bytes) == list.sha256,
                 ManifestLine.isIntact(bytes) == true,
                 let files = JSONValue(bytes)?["files"]?.elements?.all(CheckpointFile.init)
@@ -248,7 +248,7 @@ enum CheckpointName {
 }
 
 /// Why a checkpoint cannot be made or used.
-package enum CheckpointFailure: Error, CustomStringConvertible {
+package enum CheckpointFailure: DiskFailure, StoreFailure, CustomStringConvertible {
     case store(StoreError)
     case disk(FileSystemError)
     /// An object of the checkpoint is gone, or has other bytes.
@@ -267,22 +267,6 @@ package enum CheckpointFailure: Error, CustomStringConvertible {
         case .changed(let path): "\(path) changed while it was copied; it is tried again at the next place"
         case .late: "another merger has made a checkpoint meanwhile"
         case .stopped: "the merger was stopped"
-        }
-    }
-
-    static func asking<Answer>(_ body: () throws(StoreError) -> Answer) throws(CheckpointFailure) -> Answer {
-        do throws(StoreError) {
-            return try body()
-        } catch {
-            throw .store(error)
-        }
-    }
-
-    static func onDisk<Answer>(_ body: () throws(FileSystemError) -> Answer) throws(CheckpointFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body()
-        } catch {
-            throw .disk(error)
         }
     }
 }

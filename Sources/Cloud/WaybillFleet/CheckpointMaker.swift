@@ -86,13 +86,10 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
             time: time, chains: self.capture.chains, lists: lists, fileCount: self.found.count,
             byteCount: self.found.reduce(0) { $0 + $1.byteCount })
         let (key, bytes) = (commit.key, commit.encoded)
-        let store = self.store
-        let creation = try CheckpointFailure.asking { () throws(StoreError) in
-            try store.create(key, ObjectBody(bytes))
-        }
+        let creation = try CheckpointFailure.inStore(self.store.create(key, ObjectBody(bytes)))
         if creation == .present {
             // Maybe this one's own, of which the answer was lost.
-            let present = try CheckpointFailure.asking { () throws(StoreError) in try store.read(key, nil) }
+            let present = try CheckpointFailure.inStore(self.store.read(key, nil))
             guard present == bytes else { throw .late }
         }
         self.outcome.fileCount = commit.fileCount
@@ -101,8 +98,7 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
     }
 
     private func newest() throws(CheckpointFailure) -> CheckpointCommit? {
-        let store = self.store
-        let newest = try CheckpointFailure.asking { () throws(StoreError) in try CheckpointCommit.newest(in: store) }
+        let newest = try CheckpointFailure.inStore(CheckpointCommit.newest(in: self.store))
         if let newest, newest.position >= self.capture.position { throw .late }
         return newest
     }
@@ -182,21 +178,19 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
     }
 
     private func status(of key: String) throws(CheckpointFailure) -> ObjectStatus? {
-        let store = self.store
-        return try CheckpointFailure.asking { () throws(StoreError) in try store.status(of: key) }
+        try CheckpointFailure.inStore(self.store.status(of: key))
     }
 
     private mutating func share(_ body: ObjectBody, as key: String) throws(CheckpointFailure) {
         guard try self.status(of: key) == nil else { return }
-        let store = self.store
-        let creation = try CheckpointFailure.asking { () throws(StoreError) in try store.create(key, body) }
+        let creation = try CheckpointFailure.inStore(self.store.create(key, body))
         if creation == .created { self.outcome.uploadedByteCount += body.byteCount }
     }
 
     /// Whether an object has exactly a file's bytes.
     private func isEqual(_ source: CheckpointCapture.Source, _ key: String) throws(CheckpointFailure) -> Bool {
         guard let status = try self.status(of: key), status.byteCount == source.byteCount else { return false }
-        let (body, store) = (self.body(of: source), self.store)
+        let body = self.body(of: source)
         let step = 8 << 20
         for offset in stride(from: 0, to: source.byteCount, by: step) {
             if self.isStopped() { throw .stopped }
@@ -207,9 +201,7 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
             } catch {
                 throw Self.failure(error, source.path)
             }
-            let other = try CheckpointFailure.asking { () throws(StoreError) in
-                try store.read(key, offset..<(offset + count))
-            }
+            let other = try CheckpointFailure.inStore(self.store.read(key, offset..<(offset + count)))
             guard own == other else { return false }
         }
         return true
@@ -247,10 +239,9 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
         let key =
             CheckpointCommit.folder(at: self.capture.position) + self.token + "-"
             + String(repeating: "0", count: max(0, 5 - number.utf8.count)) + number
-        let store = self.store
         do throws(StoreError) {
             // The name is random: what is there is this call's own lost attempt.
-            _ = try store.create(key, body)
+            _ = try self.store.create(key, body)
         } catch {
             guard error.kind != .disk else { throw .changed(key) }
             throw .store(error)

@@ -52,9 +52,8 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
 
     /// Restores what must be; call it with the directory's lock, before anything reads it.
     package mutating func run() throws(MergeFailure) -> Outcome {
-        let phase = try self.onDisk { (files) throws(FileSystemError) in
-            try files.contents(of: self.marker, byteCountMax: 16).map { String(decoding: $0, as: UTF8.self) }
-        }
+        let phase = try MergeFailure.onDisk(
+            self.files.contents(of: self.marker, byteCountMax: 16).map { String(decoding: $0, as: UTF8.self) })
         if phase == nil {
             switch try self.standing() {
             case .usable: return .none
@@ -96,26 +95,22 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
     }
 
     private func standing() throws(MergeFailure) -> Standing {
-        let state = try self.onDisk { (files) throws(FileSystemError) in
-            try StateImage.read(Path.join(self.root, Self.mergeState), files: files)
-        }
+        let state = try MergeFailure.onDisk(StateImage.read(Path.join(self.root, Self.mergeState), files: self.files))
         if let state {
             let round = state.entries["round"].flatMap { Int($0) } ?? 0
             // The merger says it better of a directory of another fleet.
             guard state.entries["fleet"] == self.fleet else { return .usable }
-            return try self.isBehind(round) ? .old : .usable
+            return try RoundFloor.isBehind(round, self.store) ? .old : .usable
         }
-        let first = try self.onDisk { (files) throws(FileSystemError) in
-            try PieceCutter.first(in: Path.join(self.root, "journal"), files: files)
-        }
+        let first = try MergeFailure.onDisk(PieceCutter.first(in: Path.join(self.root, "journal"), files: self.files))
         guard let first else {
             // What was received cannot be told from these files, and no one else may have them.
-            return try self.onDisk { (files) throws(FileSystemError) in
+            return try MergeFailure.withDisk { [files] () throws(FileSystemError) in
                 for folder in ["archive", "exports", "quarantine"] where try self.hasFile(folder, files) { return .old }
                 return .empty
             }
         }
-        let head = try self.onDisk { (files) throws(FileSystemError) in
+        let head = try MergeFailure.withDisk { [files] () throws(FileSystemError) in
             let file = try files.open(JournalPath.segment(first, in: Path.join(self.root, "journal")), .read)
             defer { files.close(file) }
             return try files.bytes(of: file, at: 0, count: 256)
@@ -134,24 +129,15 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
         return false
     }
 
-    /// Whether rounds after the merger's last one are deleted.
-    private func isBehind(_ round: Int) throws(MergeFailure) -> Bool {
-        try RoundFloor.isBehind(round, self.store)
-    }
-
     private func positions() throws(MergeFailure) -> [JournalPosition] {
-        try self.asking { (store) throws(StoreError) in try CheckpointCommit.positions(in: store).commits }
+        try MergeFailure.inStore(CheckpointCommit.positions(in: self.store).commits)
     }
 
     /// A merger that begins at the beginning needs all rounds.
     private func requireFirstRound() throws(MergeFailure) {
-        let isThere = try self.asking { (store) throws(StoreError) in
-            try store.status(of: MergeRound.key(of: 1)) != nil
-        }
+        let isThere = try MergeFailure.inStore(self.store.status(of: MergeRound.key(of: 1)) != nil)
         guard !isThere else { return }
-        let page = try self.asking { (store) throws(StoreError) in
-            try store.list("merge/s00/0", after: nil, isFolded: false)
-        }
+        let page = try MergeFailure.inStore(self.store.list("merge/s00/0", after: nil, isFolded: false))
         if let first = page.objects.first(where: { $0.key.hasSuffix(".wbs") }) {
             throw .noCheckpoint(["round 1 is gone, the first one is \(first.key)"])
         }
@@ -160,18 +146,16 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
     // MARK: Steps
 
     private func mark(_ phase: String) throws(MergeFailure) {
-        try self.onDisk { (files) throws(FileSystemError) in try files.replace(self.marker, with: Array(phase.utf8)) }
+        try MergeFailure.onDisk(self.files.replace(self.marker, with: Array(phase.utf8)))
     }
 
     private func isMarked(_ phase: String) throws(MergeFailure) -> Bool {
-        try self.onDisk { (files) throws(FileSystemError) in
-            try files.contents(of: self.marker, byteCountMax: 16) == Array(phase.utf8)
-        }
+        try MergeFailure.onDisk(self.files.contents(of: self.marker, byteCountMax: 16) == Array(phase.utf8))
     }
 
     /// Durable before anything else is written: a mark that came back would undo what the merger did since.
     private func unmark() throws(MergeFailure) {
-        try self.onDisk { (files) throws(FileSystemError) in
+        try MergeFailure.withDisk { [files] () throws(FileSystemError) in
             try files.unlink(self.marker)
             try files.synchronizeDirectory(self.root)
         }
@@ -181,7 +165,7 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
     ///
     /// - Returns: where it is, below the data directory; `nil` if there was nothing.
     private func setAside() throws(MergeFailure) -> String? {
-        try self.onDisk { (files) throws(FileSystemError) in
+        try MergeFailure.withDisk { [files] () throws(FileSystemError) in
             let top = Path.join(self.root, SetAside<Files>.folder)
             try files.createDirectories(top)
             // One that was begun, and has no state yet, is gone on with: the state is moved last.
@@ -214,9 +198,7 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
     private mutating func fetchNewest() throws(MergeFailure) -> Report {
         var damaged: [String] = []
         for position in try self.positions() {
-            let found = try self.asking { (store) throws(StoreError) in
-                try CheckpointCommit.read(position, from: store)
-            }
+            let found = try MergeFailure.inStore(CheckpointCommit.read(position, from: self.store))
             guard let commit = found, commit.fleet == self.fleet else {
                 damaged.append("the checkpoint at \(position) is gone or is none of this fleet")
                 continue
@@ -242,34 +224,28 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
                 damaged: damaged)
         }
         // All of what was fetched goes: the rounds themselves are the last resort.
-        let isWhole = try self.asking { (store) throws(StoreError) in
-            try store.status(of: MergeRound.key(of: 1)) != nil
-        }
+        let isWhole = try MergeFailure.inStore(self.store.status(of: MergeRound.key(of: 1)) != nil)
         guard isWhole else { throw .noCheckpoint(damaged) }
-        try self.onDisk { (files) throws(FileSystemError) in try self.removeOthers([], files) }
+        try MergeFailure.onDisk(self.removeOthers([], self.files))
         return Report(round: 0, time: .unknown, damaged: damaged)
     }
 
     /// A line that a later round names not to be read, and that the archive of a checkpoint has, which was fetched.
     private func lineSetAside(at commit: CheckpointCommit) throws(MergeFailure) -> SetAsideRequest? {
-        let first = try self.asking { (store) throws(StoreError) in try SetAsideRequest.read(1, from: store) }
+        let first = try MergeFailure.inStore(SetAsideRequest.read(1, from: self.store))
         guard first != .absent else { return nil }
-        let image = try self.onDisk { (files) throws(FileSystemError) in
-            try StateImage.read(Path.join(self.root, Self.mergeState), files: files)
-        }
+        let image = try MergeFailure.onDisk(StateImage.read(Path.join(self.root, Self.mergeState), files: self.files))
         var state = MergeState()
         state.restore(image?.entries ?? [:])
         let later = try MergeRound.setAsides(behind: state.round, self.store)
         for number in state.setAsides.pending + later where !state.setAsides.isDone(number) {
-            let found = try self.asking { (store) throws(StoreError) in
-                try SetAsideRequest.read(number, from: store)
-            }
+            let found = try MergeFailure.inStore(SetAsideRequest.read(number, from: self.store))
             // What concerns exports alone stays in the archive.
             guard case .request(let request) = found, request.isForArchive else { continue }
-            let isRead = try self.onDisk { (files) throws(FileSystemError) in
-                try state.streams.hasRead(
-                    request, upTo: commit.position, in: Path.join(self.root, "journal"), end: state.end, files: files)
-            }
+            let isRead = try MergeFailure.onDisk(
+                state.streams.hasRead(
+                    request, upTo: commit.position, in: Path.join(self.root, "journal"), end: state.end,
+                    files: self.files))
             if isRead { return request }
         }
         return nil
@@ -285,38 +261,38 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
         }
         guard let last else { throw .damaged(commit.key) }
         let root = self.root
-        try self.onFiles { (files) throws(FileSystemError) in
+        try CheckpointFailure.withDisk { [files] () throws(FileSystemError) in
             let state = Path.join(root, Self.mergeState)
             for path in StateImage.paths(state) where try files.status(ofEntry: path) != nil { try files.unlink(path) }
             try files.synchronizeDirectory(Path.join(root, "state"))
         }
-        try self.onFiles { (files) throws(FileSystemError) in try self.removeOthers(wanted, files) }
+        try CheckpointFailure.onDisk(self.removeOthers(wanted, self.files))
         var folders: Set<String> = []
         // A copy, since fetching remembers the last object.
-        var files: [CheckpointFile] = []
+        var copy: [CheckpointFile] = []
         try commit.forEachFile(in: self.store) { (file) throws(CheckpointFailure) in
-            if file.path != Self.mergeState { files.append(file) }
+            if file.path != Self.mergeState { copy.append(file) }
         }
-        for file in files {
+        for file in copy {
             let folder = Path.parent(of: Path.join(self.root, file.path))
             if folders.insert(folder).inserted {
-                try self.onFiles { (files) throws(FileSystemError) in try files.createDirectories(folder) }
+                try CheckpointFailure.onDisk(self.files.createDirectories(folder))
             }
             try self.fetch(file, to: Path.join(self.root, file.path))
         }
-        try self.onFiles { (files) throws(FileSystemError) in
+        try CheckpointFailure.withDisk { [files] () throws(FileSystemError) in
             for folder in folders.sorted() { try files.synchronizeDirectory(folder) }
         }
         let state = Path.join(self.root, Self.mergeState)
         try self.fetch(last, to: state + ".fetched")
-        try self.onFiles { (files) throws(FileSystemError) in
+        try CheckpointFailure.withDisk { [files] () throws(FileSystemError) in
             try files.rename(state + ".fetched", to: state)
             try files.synchronizeDirectory(Path.parent(of: state))
         }
     }
 
     private mutating func fetch(_ file: CheckpointFile, to path: String) throws(CheckpointFailure) {
-        let isThere = try self.onFiles { (files) throws(FileSystemError) in
+        let isThere = try CheckpointFailure.withDisk { [files] () throws(FileSystemError) in
             guard let status = try files.status(ofEntry: path) else { return false }
             guard status.kind == .regular, status.byteCount == file.byteCount,
                 try SHA256Digest.ofFile(path, files) == file.sha256
@@ -331,7 +307,7 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
             return true
         }
         guard !isThere else { return }
-        let opened = try self.onFiles { (files) throws(FileSystemError) in try files.open(path, .replace) }
+        let opened = try CheckpointFailure.onDisk(self.files.open(path, .replace))
         defer { self.files.close(opened) }
         var digest = SHA256Digest()
         for offset in stride(from: 0, to: file.byteCount, by: Self.pieceByteCount) {
@@ -339,27 +315,22 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
             let bytes = try self.bytes(of: file, at: offset, count: count)
             guard bytes.count == count else { throw .damaged(file.key) }
             bytes.withUnsafeBytes { digest.update($0) }
-            try self.onFiles { (files) throws(FileSystemError) in try files.writeAll(opened, bytes) }
+            try CheckpointFailure.onDisk(self.files.writeAll(opened, bytes))
         }
         guard digest.finish() == file.sha256 else { throw .damaged(file.key) }
-        try self.onFiles { (files) throws(FileSystemError) in try files.synchronize(opened) }
+        try CheckpointFailure.onDisk(self.files.synchronize(opened))
     }
 
     private mutating func bytes(
         of file: CheckpointFile, at offset: Int, count: Int
     ) throws(CheckpointFailure) -> [UInt8] {
-        let store = self.store
         let start = file.offset + offset
         guard file.byteCount <= 1 << 20 else {
-            return try CheckpointFailure.asking { () throws(StoreError) in
-                try store.read(file.key, start..<(start + count))
-            } ?? []
+            return try CheckpointFailure.inStore(self.store.read(file.key, start..<(start + count))) ?? []
         }
         if self.pack?.key != file.key {
             // Small files come one after the other out of one object.
-            let bytes = try CheckpointFailure.asking { () throws(StoreError) in
-                try store.read(file.key, 0..<Self.packByteCountMax)
-            }
+            let bytes = try CheckpointFailure.inStore(self.store.read(file.key, 0..<Self.packByteCountMax))
             self.pack = (file.key, bytes ?? [])
         }
         guard let pack, start + count <= pack.bytes.count else { return [] }
@@ -380,36 +351,6 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
             try files.unlink(absolute)
         }
     }
-
-    // MARK: Calls
-
-    private func onDisk<Answer>(_ body: (Files) throws(FileSystemError) -> Answer) throws(MergeFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body(self.files)
-        } catch {
-            throw .disk(error)
-        }
-    }
-
-    private func onFiles<Answer>(
-        _ body: (Files) throws(FileSystemError) -> Answer
-    ) throws(CheckpointFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body(self.files)
-        } catch {
-            throw .disk(error)
-        }
-    }
-
-    private func asking<Answer>(
-        _ body: (any ObjectStore) throws(StoreError) -> Answer
-    ) throws(MergeFailure) -> Answer {
-        do throws(StoreError) {
-            return try body(self.store)
-        } catch {
-            throw .store(error)
-        }
-    }
 }
 
 /// The oldest round that a merger may continue behind.
@@ -420,22 +361,13 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
 enum RoundFloor {
     /// Whether a checkpoint has a round, so that its pieces may be deleted.
     static func isPassed(_ round: Int, _ store: any ObjectStore) throws(MergeFailure) -> Bool {
-        do throws(StoreError) {
-            guard let newest = try CheckpointCommit.newest(in: store) else { return false }
-            return newest.round >= round
-        } catch {
-            throw .store(error)
-        }
+        try MergeFailure.inStore(CheckpointCommit.newest(in: store)).map { $0.round >= round } ?? false
     }
 
     static func isBehind(_ round: Int, _ store: any ObjectStore) throws(MergeFailure) -> Bool {
-        do throws(StoreError) {
-            if round > 0 { return try store.status(of: MergeRound.key(of: round)) == nil }
-            // Before the first round, a checkpoint is the sign that it was created.
-            guard try store.status(of: MergeRound.key(of: 1)) == nil else { return false }
-            return try CheckpointCommit.newest(in: store) != nil
-        } catch {
-            throw .store(error)
-        }
+        guard try MergeFailure.inStore(store.status(of: MergeRound.key(of: max(round, 1)))) == nil else { return false }
+        if round > 0 { return true }
+        // Before the first round, a checkpoint is the sign that it was created.
+        return try MergeFailure.inStore(CheckpointCommit.newest(in: store)) != nil
     }
 }

@@ -16,24 +16,16 @@ extension Merger {
             self.teller = Teller(
                 receiver: piece.chain.receiver,
                 isJoining: self.chains[piece.chain] == nil && piece.position.rawValue > 0)
-            do throws(FileSystemError) {
-                try self.apply(object.bytes, extent, startingAt: piece.position, &work)
-            } catch {
-                throw .disk(error)
-            }
+            try MergeFailure.onDisk(self.apply(object.bytes, extent, startingAt: piece.position, &work))
             chain.position = extent.end
             if let mark = extent.lastMark { chain.lastMark = mark }
             self.chains[piece.chain] = chain
             self.look.found[piece.chain] = nil
             MergeState.set(piece.chain, chain, &lines)
         }
-        do throws(FileSystemError) {
-            let positions = try self.journal.commit()
-            for (staged, position) in zip(work.staged, positions) {
-                self.places.add(staged.name, staged.range, at: position)
-            }
-        } catch {
-            throw .disk(error)
+        let positions = try MergeFailure.onDisk(self.journal.commit())
+        for (staged, position) in zip(work.staged, positions) {
+            self.places.add(staged.name, staged.range, at: position)
         }
         self.round = round.number
         if let barrier = self.barrier(behind: round) {

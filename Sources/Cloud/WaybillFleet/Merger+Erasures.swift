@@ -123,16 +123,14 @@ extension Merger {
 
     /// - Returns: `nil` if it is absent or damaged.
     private func readableRequest(_ number: Int) throws(MergeFailure) -> ErasureRequest? {
-        let found = try self.asking { (store) throws(StoreError) in try ErasureRequest.read(number, from: store) }
+        let found = try MergeFailure.inStore(ErasureRequest.read(number, from: self.store))
         guard case .request(let request) = found else { return nil }
         return request
     }
 
     /// The request that a round named.
     package func request(of erasure: PendingErasure) throws(MergeFailure) -> ErasureRequest {
-        let found = try self.asking { (store) throws(StoreError) in
-            try ErasureRequest.read(erasure.number, from: store)
-        }
+        let found = try MergeFailure.inStore(ErasureRequest.read(erasure.number, from: self.store))
         guard case .request(let request) = found else { throw .erasure(erasure.number) }
         return request
     }

@@ -29,9 +29,7 @@ extension Merger {
         round.setAsides = setAsides
         // Until this round, or the one in its place, is known to be new.
         self.mayHaveRevived = true
-        switch try self.asking({ (store) throws(StoreError) in
-            try store.create(MergeRound.key(of: number), ObjectBody(round.encoded))
-        }) {
+        switch try MergeFailure.inStore(self.store.create(MergeRound.key(of: number), ObjectBody(round.encoded))) {
         case .created: return try self.take(round)
         case .present:
             // Another merger was first, or this one's own attempt that nothing answered.
@@ -52,7 +50,7 @@ extension Merger {
         guard try RoundFloor.isBehind(self.round, self.store) else { return }
         let key = MergeRound.key(of: round.number)
         do throws(MergeFailure) {
-            try self.asking { (store) throws(StoreError) in try store.delete(key) }
+            try MergeFailure.inStore(self.store.delete(key))
         } catch {
             // Credentials may not allow it; the merger must not continue in any case.
             throw .behind(round: self.round)
@@ -61,9 +59,7 @@ extension Merger {
     }
 
     private func readRound(_ number: Int) throws(MergeFailure) -> MergeRound? {
-        let object = try self.asking { (store) throws(StoreError) in
-            try store.read(MergeRound.key(of: number), nil)
-        }
+        let object = try MergeFailure.inStore(self.store.read(MergeRound.key(of: number), nil))
         guard let object else { return nil }
         guard let round = MergeRound(object, number: number) else { throw .round(number) }
         return round
@@ -93,7 +89,7 @@ extension Merger {
     /// A piece of the bucket, or `nil`.
     private func object(at key: String, startingAt start: JournalPosition) throws(MergeFailure) -> HeldPiece? {
         if let held = self.look.held[key] { return held }
-        guard let bytes = try self.asking({ (store) throws(StoreError) in try store.read(key, nil) }) else {
+        guard let bytes = try MergeFailure.inStore(self.store.read(key, nil)) else {
             return nil
         }
         var digest = SHA256Digest()
@@ -116,9 +112,7 @@ extension Merger {
         if let next = self.look.next, now < next, !self.chains.isEmpty { return }
         var after: String?
         repeat {
-            let page = try self.asking { (store) throws(StoreError) in
-                try store.list("journal/", after: after, isFolded: true)
-            }
+            let page = try MergeFailure.inStore(self.store.list("journal/", after: after, isFolded: true))
             for folder in page.folders {
                 // Other folders are someone else's.
                 guard let chain = ChainName(folder.dropFirst("journal/".utf8.count).dropLast()),
@@ -135,9 +129,7 @@ extension Merger {
     private func firstPosition(of chain: ChainName) throws(MergeFailure) -> JournalPosition? {
         var after: String?
         repeat {
-            let page = try self.asking { (store) throws(StoreError) in
-                try store.list(chain.prefix, after: after, isFolded: false)
-            }
+            let page = try MergeFailure.inStore(self.store.list(chain.prefix, after: after, isFolded: false))
             for object in page.objects {
                 if let position = ChainName.position(ofPiece: object.key.dropFirst(chain.prefix.utf8.count)) {
                     return position
@@ -249,12 +241,9 @@ extension Merger {
         guard let base = object.withUnsafeBytes({ JournalPiece.base(of: $0, startingAt: start) }),
             base.rawValue + object.count > start.rawValue
         else { return nil }
-        do throws(FileSystemError) {
-            var scanner = SegmentScanner(bytes: object, base: base, files: self.files)
-            return PieceExtent(
-                base: base, end: JournalPosition(base.rawValue + object.count), lastMark: try scanner.lastTime())
-        } catch {
-            throw .disk(error)
-        }
+        var scanner = SegmentScanner(bytes: object, base: base, files: self.files)
+        return PieceExtent(
+            base: base, end: JournalPosition(base.rawValue + object.count),
+            lastMark: try MergeFailure.onDisk(scanner.lastTime()))
     }
 }

@@ -98,7 +98,7 @@ extension Merger {
         var requests: [SetAsideRequest] = []
         for number in 1...SetAsideRequest.countMax where requests.count < MergeRound.setAsideCountMax {
             guard !self.setAsides.has(number), !self.setAsideLook.left.contains(number) else { continue }
-            switch try self.asking({ (store) throws(StoreError) in try SetAsideRequest.read(number, from: store) }) {
+            switch try MergeFailure.inStore(SetAsideRequest.read(number, from: self.store)) {
             case .absent: return requests
             case .unreadable: self.setAsideLook.left.insert(number)
             case .request(let request):
@@ -137,7 +137,7 @@ extension Merger {
         guard !self.setAsideLook.isAhead else { return }
         var number = 1
         while self.setAsides.has(number) { number += 1 }
-        let first = try self.asking { (store) throws(StoreError) in try SetAsideRequest.read(number, from: store) }
+        let first = try MergeFailure.inStore(SetAsideRequest.read(number, from: self.store))
         guard first != .absent else { return self.setAsideLook.isAhead = true }
         let named = try MergeRound.setAsides(behind: self.round, self.store)
         var lines = StateLines()
@@ -149,19 +149,16 @@ extension Merger {
 
     /// The request that a round named.
     package func setAsideRequest(_ number: Int) throws(MergeFailure) -> SetAsideRequest {
-        let found = try self.asking { (store) throws(StoreError) in try SetAsideRequest.read(number, from: store) }
+        let found = try MergeFailure.inStore(SetAsideRequest.read(number, from: self.store))
         guard case .request(let request) = found else { throw .setAsideGone(number) }
         return request
     }
 
     /// Whether a reader that has read the merged journal up to a position has read the line.
     package func hasRead(_ request: SetAsideRequest, upTo position: JournalPosition) throws(MergeFailure) -> Bool {
-        do throws(FileSystemError) {
-            return try self.streams.hasRead(
-                request, upTo: position, in: self.setup.journalDirectory, end: self.end, files: self.files)
-        } catch {
-            throw .disk(error)
-        }
+        try MergeFailure.onDisk(
+            self.streams.hasRead(
+                request, upTo: position, in: self.setup.journalDirectory, end: self.end, files: self.files))
     }
 
     /// Records that no reader of this merger reads the line.
@@ -177,13 +174,9 @@ extension MergeRound {
     static func setAsides(behind round: Int, _ store: any ObjectStore) throws(MergeFailure) -> [Int] {
         var numbers: [Int] = []
         var next = round + 1
-        do throws(StoreError) {
-            while let object = try store.read(Self.key(of: next), nil) {
-                numbers += MergeRound(object, number: next)?.setAsides ?? []
-                next += 1
-            }
-        } catch {
-            throw .store(error)
+        while let object = try MergeFailure.inStore(store.read(Self.key(of: next), nil)) {
+            numbers += MergeRound(object, number: next)?.setAsides ?? []
+            next += 1
         }
         return numbers
     }

@@ -87,14 +87,10 @@ package struct Merger<Files: FileSystem>: ~Copyable {
 
     /// Continues where the state says, or begins.
     package init(_ setup: Setup, files: Files, store: any ObjectStore) throws(MergeFailure) {
-        var state = try Self.onDisk { () throws(FileSystemError) in
-            try StateLog(path: setup.statePath, files: files)
-        }
+        var state = try MergeFailure.onDisk(StateLog(path: setup.statePath, files: files))
         var restored = MergeState()
         restored.restore(state.takeEntries())
-        let first = try Self.onDisk { () throws(FileSystemError) in
-            try PieceCutter.first(in: setup.journalDirectory, files: files)
-        }
+        let first = try MergeFailure.onDisk(PieceCutter.first(in: setup.journalDirectory, files: files))
         if restored.fleet == nil, first != nil { throw .foreign(setup.journalDirectory) }
         if let fleet = restored.fleet, fleet != setup.fleet { throw .otherFleet(fleet.text) }
         var places = BatchPlaces(countMax: setup.placeCountMax, byteCountMax: setup.placeByteCountMax)
@@ -102,9 +98,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
             places.add(found.name, found.header.offset.rawValue..<found.header.end.rawValue, at: found.position)
         }
         // Durable before the journal has a byte: a folder with a journal and no state is someone else's.
-        self.stateByteCount = try Self.onDisk { () throws(FileSystemError) in
-            try restored.write(to: &state, fleet: setup.fleet)
-        }
+        self.stateByteCount = try MergeFailure.onDisk(restored.write(to: &state, fleet: setup.fleet))
         self.setup = setup
         self.files = files
         self.store = store
@@ -135,16 +129,6 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         }
     }
 
-    private static func onDisk<Value: ~Copyable>(
-        _ body: () throws(FileSystemError) -> Value
-    ) throws(MergeFailure) -> Value {
-        do throws(FileSystemError) {
-            return try body()
-        } catch {
-            throw .disk(error)
-        }
-    }
-
     /// Keys of pieces that were read and are none, each with when it is read again.
     package var unreadable: [String: MonotonicTime] { self.look.unreadable }
 
@@ -157,14 +141,10 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         self.streams.takeChanges(&lines)
         MergeState.set(
             fleet: self.setup.fleet, round: self.round, end: self.journal.end, through: self.through, &lines)
-        do throws(FileSystemError) {
-            if self.state.takes(lines, liveByteCount: self.stateByteCount) {
-                try self.state.append(lines)
-            } else {
-                try self.rewrite()
-            }
-        } catch {
-            throw .disk(error)
+        if self.state.takes(lines, liveByteCount: self.stateByteCount) {
+            try MergeFailure.onDisk(self.state.append(lines))
+        } else {
+            try MergeFailure.onDisk(self.rewrite())
         }
     }
 
@@ -177,22 +157,10 @@ package struct Merger<Files: FileSystem>: ~Copyable {
         self.stateByteCount = try whole.write(to: &self.state, fleet: self.setup.fleet)
     }
 
-    func asking<Answer>(_ body: (any ObjectStore) throws(StoreError) -> Answer) throws(MergeFailure) -> Answer {
-        do throws(StoreError) {
-            return try body(self.store)
-        } catch {
-            throw .store(error)
-        }
-    }
-
     /// Deletes segments of the merged journal that everybody has read and nothing is compared with.
     package mutating func retire(before position: JournalPosition) throws(MergeFailure) {
         let kept = min(position, self.places.firstPosition ?? position)
-        do throws(FileSystemError) {
-            _ = try self.journal.retire(before: kept)
-        } catch {
-            throw .disk(error)
-        }
+        _ = try MergeFailure.onDisk(self.journal.retire(before: kept))
     }
 
     /// Bytes that no piece has, though a receiver was told that they are elsewhere or sealed behind them.
@@ -212,7 +180,7 @@ package struct Merger<Files: FileSystem>: ~Copyable {
 }
 
 /// Why a step of a merger must be tried again, or cannot be done.
-package enum MergeFailure: Error, CustomStringConvertible {
+package enum MergeFailure: DiskFailure, StoreFailure, CustomStringConvertible {
     case store(StoreError)
     case disk(FileSystemError)
     /// The merged journal does not have what the state says.

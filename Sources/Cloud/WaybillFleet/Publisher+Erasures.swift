@@ -93,9 +93,7 @@ extension Publisher {
         present = try self.presentManifest(day.path)
         guard present.revision <= day.revision else { return false }
         if present.revision < day.revision {
-            try self.asking { (store) throws(StoreError) in
-                try store.replace(day.manifestKey, ObjectBody(day.manifest))
-            }
+            try UploadFailure.inStore(self.store.replace(day.manifestKey, ObjectBody(day.manifest)))
             outcome.replacedCount += 1
         }
         return true
@@ -107,11 +105,11 @@ extension Publisher {
     ) throws(UploadFailure) -> Bool {
         let key = "\(day.path)/\(name)"
         let file = Path.join(self.root, key)
-        let status = try self.onDisk { (files) throws(FileSystemError) in try files.status(ofEntry: file) }
+        let status = try UploadFailure.onDisk(self.files.status(ofEntry: file))
         guard let status, status.kind == .regular else { return true }
         let body = self.body(of: file, byteCount: status.byteCount)
-        guard let present = try self.asking({ (store) throws(StoreError) in try store.status(of: key) }) else {
-            if try self.asking({ (store) throws(StoreError) in try store.create(key, body) }) == .created {
+        guard let present = try UploadFailure.inStore(self.store.status(of: key)) else {
+            if try UploadFailure.inStore(self.store.create(key, body)) == .created {
                 outcome.createdCount += 1
                 outcome.byteCount += status.byteCount
             }
@@ -123,7 +121,7 @@ extension Publisher {
             return true
         }
         guard try self.presentManifest(day.path).revision <= day.revision else { return false }
-        try self.asking { (store) throws(StoreError) in try store.replace(key, body) }
+        try UploadFailure.inStore(self.store.replace(key, body))
         outcome.replacedCount += 1
         outcome.byteCount += status.byteCount
         return true
@@ -134,14 +132,12 @@ extension Publisher {
         var stale: [String] = []
         var after: String?
         repeat {
-            let page = try self.asking { (store) throws(StoreError) in
-                try store.list(folder, after: after, isFolded: false)
-            }
+            let page = try UploadFailure.inStore(self.store.list(folder, after: after, isFolded: false))
             stale += page.objects.map(\.key).filter { day.isStale(String($0.dropFirst(folder.utf8.count))) }
             after = page.next
         } while after != nil
         for key in stale {
-            try self.asking { (store) throws(StoreError) in try store.delete(key) }
+            try UploadFailure.inStore(self.store.delete(key))
             outcome.deletedCount += 1
         }
     }

@@ -68,33 +68,32 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
     /// A day's folder; `nil` if it has no manifest.
     func day(_ path: String) throws(UploadFailure) -> PublishedDay? {
         let folder = Path.join(self.root, path)
-        let manifest = try self.onDisk { (files) throws(FileSystemError) in
-            try files.contents(of: Path.join(folder, Self.manifestName), byteCountMax: 32 << 20)
-        }
+        let manifest = try UploadFailure.onDisk(
+            self.files.contents(of: Path.join(folder, Self.manifestName), byteCountMax: 32 << 20))
         guard let manifest else { return nil }
-        let names = try self.onDisk { (files) throws(FileSystemError) in try files.list(folder) }
+        let names = try UploadFailure.onDisk(self.files.list(folder))
         return PublishedDay(path: path, manifest: manifest, names: names)
     }
 
     func create(_ path: String, _ name: String, _ outcome: inout Outcome) throws(UploadFailure) {
         let file = Path.join(Path.join(self.root, path), name)
-        let status = try self.onDisk { (files) throws(FileSystemError) in try files.status(ofEntry: file) }
+        let status = try UploadFailure.onDisk(self.files.status(ofEntry: file))
         guard let status, status.kind == .regular else { return }
         let key = "\(path)/\(name)"
         // A part may be large: most of the time another merger has put it there, and nothing needs to be sent.
-        if let present = try self.asking({ (store) throws(StoreError) in try store.status(of: key) }) {
+        if let present = try UploadFailure.inStore(self.store.status(of: key)) {
             outcome.presentCount += 1
             try self.compare(present, key, file, byteCount: status.byteCount, &outcome)
             return
         }
         let body = self.body(of: file, byteCount: status.byteCount)
-        switch try self.asking({ (store) throws(StoreError) in try store.create(key, body) }) {
+        switch try UploadFailure.inStore(self.store.create(key, body)) {
         case .created:
             outcome.createdCount += 1
             outcome.byteCount += status.byteCount
         case .present:
             outcome.presentCount += 1
-            let present = try self.asking { (store) throws(StoreError) in try store.status(of: key) }
+            let present = try UploadFailure.inStore(self.store.status(of: key))
             if let present { try self.compare(present, key, file, byteCount: status.byteCount, &outcome) }
         }
     }
@@ -123,12 +122,8 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         let step = 8 << 20
         for offset in stride(from: start, to: byteCount, by: step) {
             let count = min(step, byteCount - offset)
-            let own = try self.onDisk { (files) throws(FileSystemError) in
-                try files.bytes(at: path, offset: offset, count: count)
-            }
-            let other = try self.asking { (store) throws(StoreError) in
-                try store.read(key, offset..<(offset + count))
-            }
+            let own = try UploadFailure.onDisk(self.files.bytes(at: path, offset: offset, count: count))
+            let other = try UploadFailure.inStore(self.store.read(key, offset..<(offset + count)))
             guard own == other else { return false }
         }
         return true
@@ -136,31 +131,13 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
 
     private func replaceManifest(_ day: PublishedDay) throws(UploadFailure) {
         guard try self.presentManifest(day.path).revision < day.revision else { return }
-        try self.asking { (store) throws(StoreError) in try store.replace(day.manifestKey, ObjectBody(day.manifest)) }
+        try UploadFailure.inStore(self.store.replace(day.manifestKey, ObjectBody(day.manifest)))
     }
 
     /// The manifest that the bucket has, and its revision; 0 without one.
     func presentManifest(_ path: String) throws(UploadFailure) -> (bytes: [UInt8]?, revision: Int) {
-        let bytes = try self.asking { (store) throws(StoreError) in
-            try store.read("\(path)/\(Self.manifestName)", nil)
-        }
+        let bytes = try UploadFailure.inStore(self.store.read("\(path)/\(Self.manifestName)", nil))
         return (bytes, bytes.flatMap { JSONValue($0)?["revision"]?.count } ?? 0)
-    }
-
-    func onDisk<Answer>(_ body: (Files) throws(FileSystemError) -> Answer) throws(UploadFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body(self.files)
-        } catch {
-            throw .disk(error)
-        }
-    }
-
-    func asking<Answer>(_ body: (any ObjectStore) throws(StoreError) -> Answer) throws(UploadFailure) -> Answer {
-        do throws(StoreError) {
-            return try body(self.store)
-        } catch {
-            throw .store(error)
-        }
     }
 }
 

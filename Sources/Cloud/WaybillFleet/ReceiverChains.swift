@@ -63,9 +63,7 @@ struct ReceiverChains {
         }
         guard self.chains.isEmpty else { return }
         let others = Set(try Self.names(below: "journal/", store).map(\.receiver))
-        let archive = try Self.asking(store) { (store) throws(StoreError) in
-            try store.list("archive/", after: nil, isFolded: true)
-        }
+        let archive = try RestoreFailure.inStore(store.list("archive/", after: nil, isFolded: true))
         throw .noJournal(
             receiver: receiver, others: others.sorted(),
             hasArchive: !archive.folders.isEmpty || !archive.objects.isEmpty)
@@ -176,11 +174,10 @@ struct ReceiverChains {
         _ files: some FileSystem
     ) throws(RestoreFailure) -> (object: [UInt8], content: PieceContent)? {
         let key = name.key(of: start)
-        let object = try Self.asking(store) { (store) throws(StoreError) in try store.read(key, nil) }
+        let object = try RestoreFailure.inStore(store.read(key, nil))
         guard let object,
-            let content = try Self.onDisk({ () throws(FileSystemError) in
-                try PieceContent(object, startingAt: start, endingAt: end, files: files)
-            })
+            let content = try RestoreFailure.onDisk(
+                PieceContent(object, startingAt: start, endingAt: end, files: files))
         else { return nil }
         return (object, content)
     }
@@ -200,32 +197,12 @@ struct ReceiverChains {
         var names: [ChainName] = []
         var after: String?
         repeat {
-            let page = try self.asking(store) { (store) throws(StoreError) in
-                try store.list(prefix, after: after, isFolded: true)
-            }
+            let page = try RestoreFailure.inStore(store.list(prefix, after: after, isFolded: true))
             // Other folders are an operator's own.
             names += page.folders.compactMap { ChainName($0.dropFirst("journal/".utf8.count).dropLast()) }
             after = page.next
         } while after != nil
         return names
-    }
-
-    static func asking<Answer>(
-        _ store: any ObjectStore, _ body: (any ObjectStore) throws(StoreError) -> Answer
-    ) throws(RestoreFailure) -> Answer {
-        do throws(StoreError) {
-            return try body(store)
-        } catch {
-            throw .store(error)
-        }
-    }
-
-    static func onDisk<Answer>(_ body: () throws(FileSystemError) -> Answer) throws(RestoreFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body()
-        } catch {
-            throw .disk(error)
-        }
     }
 }
 
@@ -234,9 +211,7 @@ extension ReceiverChains.Chain {
         let prefix = self.name.prefix
         var after: String?
         repeat {
-            let page = try ReceiverChains.asking(store) { (store) throws(StoreError) in
-                try store.list(prefix, after: after, isFolded: false)
-            }
+            let page = try RestoreFailure.inStore(store.list(prefix, after: after, isFolded: false))
             for object in page.objects {
                 guard let start = ChainName.position(ofPiece: object.key.dropFirst(prefix.utf8.count)) else { continue }
                 self.starts.append(start)
@@ -250,12 +225,11 @@ extension ReceiverChains.Chain {
     fileprivate mutating func readEnd(_ store: any ObjectStore, _ files: some FileSystem) throws(RestoreFailure) {
         for (index, start) in self.starts.enumerated().reversed() {
             let key = self.name.key(of: start)
-            let object = try ReceiverChains.asking(store) { (store) throws(StoreError) in try store.read(key, nil) }
+            let object = try RestoreFailure.inStore(store.read(key, nil))
             let next = index + 1 < self.starts.count ? self.starts[index + 1] : nil
             guard let object,
-                let content = try ReceiverChains.onDisk({ () throws(FileSystemError) in
-                    try PieceContent(object, startingAt: start, endingAt: next, files: files)
-                })
+                let content = try RestoreFailure.onDisk(
+                    PieceContent(object, startingAt: start, endingAt: next, files: files))
             else { continue }
             if next == nil { self.end = JournalPosition(content.base.rawValue + object.count) }
             guard let time = content.lastTime else { continue }

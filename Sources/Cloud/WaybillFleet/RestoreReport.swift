@@ -89,7 +89,7 @@ package struct ChainLink: Hashable, Sendable {
 }
 
 /// Why a restore ended; run again, it continues where it was.
-package enum RestoreFailure: Error, Hashable, Sendable, CustomStringConvertible {
+package enum RestoreFailure: DiskFailure, StoreFailure, Hashable, Sendable, CustomStringConvertible {
     case store(StoreError)
     case disk(FileSystemError)
     case locked(String)

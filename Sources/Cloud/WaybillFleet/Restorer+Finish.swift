@@ -37,14 +37,12 @@ extension Restorer {
                 return tail
             }
             let key = chain.name.key(of: piece)
-            let object = try ReceiverChains.asking(self.store) { (store) throws(StoreError) in try store.read(key, nil)
-            }
+            let object = try RestoreFailure.inStore(self.store.read(key, nil))
             guard let object else { continue }
             readByteCount += object.count
             guard
-                let content = try ReceiverChains.onDisk({ [files] () throws(FileSystemError) in
-                    try PieceContent(object, startingAt: piece, endingAt: next, files: files)
-                })
+                let content = try RestoreFailure.onDisk(
+                    PieceContent(object, startingAt: piece, endingAt: next, files: files))
             else { continue }
             let own = object[content.headByteCount...]
             // Another name for the same bytes, as when an uploader lost its state.
@@ -60,7 +58,7 @@ extension Restorer {
     /// Whether the journal has these bytes at a position.
     private func has(_ bytes: ArraySlice<UInt8>, at position: JournalPosition) throws(RestoreFailure) -> Bool {
         let journal = self.data.journal
-        return try self.onDisk { (files) throws(FileSystemError) in
+        return try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             let segments = try files.list(journal).compactMap(JournalPath.position(ofSegment:))
             guard let base = segments.filter({ $0 <= position }).max() else { return false }
             let file = try files.open(JournalPath.segment(base, in: journal), .read)
@@ -88,7 +86,7 @@ extension Restorer {
         let through = self.report.lastTime.map(Self.sentThrough) ?? Self.lastDay
         let sent = RestoredDays(id: Hexadecimal.text(seed.id, digitCount: 16), through: through)
         self.report.sentThrough = through
-        try self.onDisk { (files) throws(FileSystemError) in
+        try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             var journal = try Journal(directory: data.journal, files: files, endMin: end, tables: .all)
             try journal.begin(seed, isLossy: true, at: .unknown)
             var uploader = try StateStore(path: UploadState.path(in: setup.dataDirectory), files: files)
@@ -103,7 +101,7 @@ extension Restorer {
 
     private func removeMark() throws(RestoreFailure) {
         let root = self.setup.dataDirectory
-        try self.onDisk { (files) throws(FileSystemError) in
+        try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             for name in RestoreMark.names.reversed() {
                 let path = Path.join(root, name)
                 if try files.status(at: path) != nil { try files.unlink(path) }

@@ -74,7 +74,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
 
     /// Restores the directory, or continues a restore that died in it.
     package mutating func run() throws(RestoreFailure) -> RestoreReport {
-        try self.onDisk { (files) throws(FileSystemError) in try files.createDirectories(self.setup.dataDirectory) }
+        try RestoreFailure.onDisk(self.files.createDirectories(self.setup.dataDirectory))
         let isResumed = try self.requireEmpty()
         let chains = try ReceiverChains(of: self.setup.receiver, in: self.store, files: self.files)
         var state = try self.openState(isResumed, chains)
@@ -99,7 +99,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
     /// - Returns: whether a restore was begun here before.
     private func requireEmpty() throws(RestoreFailure) -> Bool {
         let root = self.setup.dataDirectory
-        let names = try self.onDisk { (files) throws(FileSystemError) in try files.list(root) }
+        let names = try RestoreFailure.onDisk(self.files.list(root))
         if names.contains(where: { RestoreMark.names.contains($0) }) { return true }
         // A new file system has this folder.
         if let name = names.first(where: { $0 != "lost+found" }) { throw .notEmpty(path: root, name: name) }
@@ -121,11 +121,11 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
             self.report.isResumed = true
         } else {
             if isResumed { links = try chains.lineage(self.setup.chains, self.store, files: self.files) }
-            try self.commit(
-                [
+            try RestoreFailure.onDisk(
+                state.commit([
                     "receiver": self.setup.receiver, "fleet": self.setup.fleet,
                     "chains": links.map(\.text).joined(separator: " "),
-                ], &state)
+                ]))
         }
         guard !links.isEmpty else { throw .otherRestore(path: path, of: "an unknown receiver") }
         self.report.links = links
@@ -133,13 +133,9 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
     }
 
     private func openState(at path: String) throws(RestoreFailure) -> StateStore<Files> {
-        do throws(FileSystemError) {
-            var state = try StateStore(path: path, files: self.files)
-            try state.settle()
-            return state
-        } catch {
-            throw .disk(error)
-        }
+        var state = try RestoreFailure.onDisk(StateStore(path: path, files: self.files))
+        try RestoreFailure.onDisk(state.settle())
+        return state
     }
 
     private func requireSame(_ entries: [String: String], _ path: String) throws(RestoreFailure) {
@@ -153,7 +149,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func takeLock() throws(RestoreFailure) {
-        try self.onDisk { [data] (_) throws(FileSystemError) in try data.create() }
+        try RestoreFailure.onDisk(data.create())
         do throws(DataDirectoryError) {
             self.lock = try self.data.lockForRestore(processID: self.setup.processID)
         } catch {
@@ -184,7 +180,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
         self.report.troubles = entries.filter { $0.key.hasPrefix("trouble:") }.sorted { $0.key < $1.key }
             .compactMap { RestoreTrouble(text: $0.value) }
         let journal = self.data.journal
-        try self.onDisk { (files) throws(FileSystemError) in
+        try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             for name in try files.list(journal) {
                 if let base = JournalPath.position(ofSegment: name), let segment, base < segment { continue }
                 try files.unlink(Path.join(journal, name))
@@ -199,7 +195,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
     private func requireSpace(from position: JournalPosition, to end: JournalPosition) throws(RestoreFailure) {
         let needed = max(0, end.rawValue - position.rawValue) + (16 << 20)
         let root = self.setup.dataDirectory
-        let free = try self.onDisk { (files) throws(FileSystemError) in try files.space(at: root).freeByteCount }
+        let free = try RestoreFailure.onDisk(self.files.space(at: root).freeByteCount)
         guard free >= needed else { throw .noSpace(neededByteCount: needed, freeByteCount: free) }
     }
 
@@ -212,9 +208,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
         while until.map({ place.position < $0 }) ?? true {
             let start = place.position
             let key = link.chain.key(of: start)
-            let object = try ReceiverChains.asking(self.store) { (store) throws(StoreError) in
-                try store.read(key, nil)
-            }
+            let object = try RestoreFailure.inStore(self.store.read(key, nil))
             let listed = chains[link.chain]?.next(from: JournalPosition(start.rawValue + 1))
             let next = [listed, until].compactMap(\.self).min()
             guard let object else {
@@ -244,9 +238,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
         _ state: inout StateStore<Files>
     ) throws(RestoreFailure) -> JournalPosition? {
         let start = place.position
-        let content = try ReceiverChains.onDisk { [files] () throws(FileSystemError) in
-            try PieceContent(object, startingAt: start, endingAt: next, files: files)
-        }
+        let content = try RestoreFailure.onDisk(PieceContent(object, startingAt: start, endingAt: next, files: files))
         guard let content else { return nil }
         var end = JournalPosition(content.base.rawValue + object.count)
         var own = object[content.headByteCount...]
@@ -266,7 +258,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
             try self.openSegment(JournalPosition(start.rawValue - head.count), at: place, &state)
         }
         guard let open else { preconditionFailure("a segment is open here") }
-        try self.onDisk { (files) throws(FileSystemError) in
+        try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             try head.withBytes { (bytes) throws(FileSystemError) in
                 try files.writeAll(open.file, UnsafeRawBufferPointer(bytes))
             }
@@ -310,13 +302,10 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
                 continue
             }
             let key = self.report.links[link].chain.key(of: position)
-            let object = try ReceiverChains.asking(self.store) { (store) throws(StoreError) in
-                try store.read(key, nil)
-            }
+            let object = try RestoreFailure.inStore(self.store.read(key, nil))
             guard let object,
-                let content = try ReceiverChains.onDisk({ [files] () throws(FileSystemError) in
-                    try PieceContent(object, startingAt: position, endingAt: nil, files: files)
-                }), !content.beginsSegment
+                let content = try RestoreFailure.onDisk(
+                    PieceContent(object, startingAt: position, endingAt: nil, files: files)), !content.beginsSegment
             else { break }
             streams.merge(content.opened) { first, _ in first }
             position = JournalPosition(content.base.rawValue + object.count)
@@ -347,10 +336,10 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
             let key = "trouble:" + String(repeating: "0", count: max(0, 9 - digits.utf8.count)) + digits
             if state.entries[key] != trouble.text { changes[key] = trouble.text }
         }
-        try self.commit(changes, &state)
+        try RestoreFailure.onDisk(state.commit(changes))
         let path = JournalPath.segment(base, in: self.data.journal)
         let journal = self.data.journal
-        self.open = try self.onDisk { (files) throws(FileSystemError) in
+        self.open = try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             let file = try files.open(path, .appendNew)
             do throws(FileSystemError) {
                 try files.synchronizeDirectory(journal)
@@ -364,24 +353,8 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
 
     private mutating func closeSegment() throws(RestoreFailure) {
         guard let open else { return }
-        try self.onDisk { (files) throws(FileSystemError) in try files.synchronize(open.file) }
+        try RestoreFailure.onDisk(self.files.synchronize(open.file))
         self.files.close(open.file)
         self.open = nil
-    }
-
-    func commit(_ changes: [String: String?], _ state: inout StateStore<Files>) throws(RestoreFailure) {
-        do throws(FileSystemError) {
-            try state.commit(changes)
-        } catch {
-            throw .disk(error)
-        }
-    }
-
-    func onDisk<Answer>(_ body: (Files) throws(FileSystemError) -> Answer) throws(RestoreFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body(self.files)
-        } catch {
-            throw .disk(error)
-        }
     }
 }

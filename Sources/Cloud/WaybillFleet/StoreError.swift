@@ -87,3 +87,21 @@ extension StoreError.Kind {
         }
     }
 }
+
+/// A failure that an ``ObjectStore`` may be the cause of.
+package protocol StoreFailure: Error {
+    static func store(_ error: StoreError) -> Self
+}
+
+extension StoreFailure {
+    /// What `body` returns; its error as one of this type.
+    package static func inStore<Answer>(
+        _ body: @autoclosure () throws(StoreError) -> Answer
+    ) throws(Self) -> Answer {
+        do throws(StoreError) {
+            return try body()
+        } catch {
+            throw .store(error)
+        }
+    }
+}

@@ -98,13 +98,13 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         let body = ObjectBody(byteCount: piece.byteCount) { (offset, count) throws(FileSystemError) in
             try piece.read(offset..<(offset + count), files)
         }
-        switch try self.asking({ (store) throws(StoreError) in try store.create(key, body) }) {
+        switch try UploadFailure.inStore(self.store.create(key, body)) {
         case .created:
             try self.reached(piece.end)
             self.pending = nil
             return .stored(piece, .created)
         case .present:
-            let object = try self.asking { (store) throws(StoreError) in try store.read(key, nil) }
+            let object = try UploadFailure.inStore(self.store.read(key, nil))
             guard let object else {
                 // Someone deleted it since: the next step creates it.
                 return .idle
@@ -124,23 +124,16 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     private mutating func isAtEnd(_ piece: JournalPiece) throws(UploadFailure) -> Bool {
         guard !self.isOwnEnd else { return true }
         let (key, prefix) = (self.chain.key(of: piece.start), self.chain.prefix)
-        let isBehind = try self.asking { (store) throws(StoreError) in
-            guard try store.status(of: key) == nil else { return false }
-            return try store.list(prefix, after: key, isFolded: false).objects.contains {
-                ChainName.position(ofPiece: $0.key.dropFirst(prefix.utf8.count)) != nil
-            }
-        }
-        self.isOwnEnd = !isBehind
-        return !isBehind
+        let isAbsent = try UploadFailure.inStore(self.store.status(of: key)) == nil
+        let later =
+            try isAbsent ? UploadFailure.inStore(self.store.list(prefix, after: key, isFolded: false)).objects : []
+        self.isOwnEnd = !later.contains { ChainName.position(ofPiece: $0.key.dropFirst(prefix.utf8.count)) != nil }
+        return self.isOwnEnd
     }
 
     private mutating func nextPiece(upTo end: JournalPosition) throws(UploadFailure) -> JournalPiece? {
         if let pending { return pending }
-        do throws(FileSystemError) {
-            self.pending = try self.cutter.next(upTo: end, byteCount: self.pieceByteCount)
-        } catch {
-            throw .disk(error)
-        }
+        self.pending = try UploadFailure.onDisk(self.cutter.next(upTo: end, byteCount: self.pieceByteCount))
         guard let pending, pending.start > self.stored else { return self.pending }
         // The journal's segments before it are gone. A chain has no gap, so what follows is another one's.
         try self.begin(at: pending.start)
@@ -160,15 +153,11 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         let own = JournalPiece(
             start: piece.start, end: JournalPosition(piece.start.rawValue + body.count), head: [], path: piece.path,
             offset: piece.offset)
-        do throws(FileSystemError) {
-            let step = 1 << 20
-            for start in stride(from: 0, to: body.count, by: step) {
-                let count = min(step, body.count - start)
-                let bytes = try own.read(start..<(start + count), self.files)
-                guard bytes.elementsEqual(body.dropFirst(start).prefix(count)) else { return nil }
-            }
-        } catch {
-            throw .disk(error)
+        let step = 1 << 20
+        for start in stride(from: 0, to: body.count, by: step) {
+            let count = min(step, body.count - start)
+            let bytes = try UploadFailure.onDisk(own.read(start..<(start + count), self.files))
+            guard bytes.elementsEqual(body.dropFirst(start).prefix(count)) else { return nil }
         }
         return own
     }
@@ -186,38 +175,21 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
     /// Begins another chain, whose first piece begins at a position.
     private mutating func begin(at position: JournalPosition) throws(UploadFailure) {
         let chain = ChainName(receiver: self.receiver, &self.generator)
-        do throws(FileSystemError) {
-            try self.state.commit(["chain": chain.description, "position": String(position.rawValue)])
-        } catch {
-            throw .disk(error)
-        }
+        try UploadFailure.onDisk(
+            self.state.commit(["chain": chain.description, "position": String(position.rawValue)]))
         self.chain = chain
         self.stored = position
         self.isOwnEnd = true
     }
 
     private mutating func reached(_ position: JournalPosition) throws(UploadFailure) {
-        do throws(FileSystemError) {
-            try self.state.commit(["position": String(position.rawValue)])
-        } catch {
-            throw .disk(error)
-        }
+        try UploadFailure.onDisk(self.state.commit(["position": String(position.rawValue)]))
         self.stored = position
-    }
-
-    private func asking<Answer>(
-        _ body: (any ObjectStore) throws(StoreError) -> Answer
-    ) throws(UploadFailure) -> Answer {
-        do throws(StoreError) {
-            return try body(self.store)
-        } catch {
-            throw .store(error)
-        }
     }
 }
 
 /// Why a step must be tried again.
-package enum UploadFailure: Error, CustomStringConvertible {
+package enum UploadFailure: DiskFailure, StoreFailure, CustomStringConvertible {
     case store(StoreError)
     case disk(FileSystemError)
 

@@ -197,11 +197,8 @@ extension ArchiveIndex {
     }
 
     private func open(_ path: String) throws(PartReadError) -> PartBytes<Files> {
-        do throws(FileSystemError) {
-            return try PartBytes(path: Path.join(self.data.root, path), isSealed: false, files: self.data.files)
-        } catch {
-            throw .disk(error)
-        }
+        try PartReadError.onDisk(
+            PartBytes(path: Path.join(self.data.root, path), isSealed: false, files: self.data.files))
     }
 
     private func lengthsAtCheckpoint() -> [String: Int] {

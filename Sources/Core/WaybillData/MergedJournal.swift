@@ -51,12 +51,8 @@ package struct MergedJournal<Files: FileSystem>: ~Copyable {
         segmentByteCountMax: Int = 256 << 20, batchesFrom start: JournalPosition = JournalPosition(0),
         _ found: (Found) -> Void = { _ in }
     ) throws(MergedJournalFailure) {
-        let recovery: Recovery
-        do throws(FileSystemError) {
-            recovery = try Recovery(directory: directory, end: end, from: start, files: files, found)
-        } catch {
-            throw .disk(error)
-        }
+        let recovery = try MergedJournalFailure.onDisk(
+            Recovery(directory: directory, end: end, from: start, files: files, found))
         if let damage = recovery.damage { throw .damaged(damage) }
         self.directory = directory
         self.files = files
@@ -191,7 +187,7 @@ package struct MergedJournal<Files: FileSystem>: ~Copyable {
 }
 
 /// Why a merged journal cannot be opened.
-package enum MergedJournalFailure: Error, CustomStringConvertible {
+package enum MergedJournalFailure: DiskFailure, CustomStringConvertible {
     case disk(FileSystemError)
     case damaged(JournalDamage)
 

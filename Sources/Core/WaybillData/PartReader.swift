@@ -2,7 +2,7 @@ package import WaybillCompression
 package import WaybillSystem
 
 /// Why a part cannot be read to its end.
-package enum PartReadError: Error, Hashable, Sendable, CustomStringConvertible {
+package enum PartReadError: DiskFailure, Hashable, Sendable, CustomStringConvertible {
     case disk(FileSystemError)
     /// The compressed file is damaged; `offset` is the reader's position in it.
     case damaged(path: String, offset: Int, InflateError)
@@ -69,13 +69,9 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
     /// Fills `buffer`, completely except at the end.
     package mutating func read(into buffer: UnsafeMutableRawBufferPointer) throws(PartReadError) -> Int {
         guard self.inflater != nil else {
-            do throws(FileSystemError) {
-                let count = try self.files.readFully(self.file, at: self.position, into: buffer)
-                self.position += count
-                return count
-            } catch {
-                throw .disk(error)
-            }
+            let count = try PartReadError.onDisk(self.files.readFully(self.file, at: self.position, into: buffer))
+            self.position += count
+            return count
         }
         var filled = 0
         while filled < buffer.count {
@@ -110,12 +106,7 @@ package struct PartBytes<Files: FileSystem>: ~Copyable {
 
     /// - Returns: whether the compressed file has more bytes.
     private mutating func fill() throws(PartReadError) -> Bool {
-        let count: Int
-        do throws(FileSystemError) {
-            count = try self.files.read(self.file, at: self.inputEnd, into: self.input)
-        } catch {
-            throw .disk(error)
-        }
+        let count = try PartReadError.onDisk(self.files.read(self.file, at: self.inputEnd, into: self.input))
         self.inputEnd += count
         self.inputRange = 0..<count
         if count == 0, self.inflater?.isBetweenMembers == false {
@@ -200,13 +191,9 @@ package struct PartReader<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func nextRun() throws(PartReadError) -> SourceRun? {
-        do throws(FileSystemError) {
-            while let item = try self.runs?.next() {
-                if case .run(let run, _) = item, run.range.upperBound <= self.byteCount { return run }
-            }
-            return nil
-        } catch {
-            throw .disk(error)
+        while let item = try PartReadError.onDisk(self.runs?.next()) {
+            if case .run(let run, _) = item, run.range.upperBound <= self.byteCount { return run }
         }
+        return nil
     }
 }

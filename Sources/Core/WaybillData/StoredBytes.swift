@@ -51,11 +51,7 @@ package final class StoredBytes<Files: FileSystem> {
         at offset: Int, into buffer: UnsafeMutableRawBufferPointer
     ) throws(PartReadError) -> Int {
         guard self.isCompressed else {
-            do throws(FileSystemError) {
-                return try self.files.readFully(self.file, at: offset, into: buffer)
-            } catch {
-                throw .disk(error)
-            }
+            return try PartReadError.onDisk(self.files.readFully(self.file, at: offset, into: buffer))
         }
         var filled = 0
         while filled < buffer.count, let piece = try self.inflated(from: offset + filled) {
@@ -89,7 +85,7 @@ package final class StoredBytes<Files: FileSystem> {
     package static func visit(
         _ path: String, isCompressed: Bool = false, files: Files, _ body: (UnsafeRawBufferPointer) -> Void
     ) throws(PartReadError) {
-        let bytes = try Self.onDisk { () throws(FileSystemError) in
+        let bytes = try PartReadError.withDisk { () throws(FileSystemError) in
             try StoredBytes(path: path, isCompressed: isCompressed, files: files)
         }
         try bytes.visit(body)
@@ -97,10 +93,11 @@ package final class StoredBytes<Files: FileSystem> {
 
     /// Makes a file again as it was before it was compressed, durable under its name; the compressed one is kept.
     package static func inflate(_ path: String, files: Files) throws(PartReadError) {
-        let bytes = try Self.onDisk { () throws(FileSystemError) in
+        let bytes = try PartReadError.withDisk { () throws(FileSystemError) in
             try StoredBytes(path: path, isCompressed: true, files: files)
         }
-        let output = try Self.onDisk { () throws(FileSystemError) in try files.open(path + ".tmp", .replace) }
+        let output = try PartReadError.withDisk { () throws(FileSystemError) in try files.open(path + ".tmp", .replace)
+        }
         defer { files.close(output) }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
         defer { buffer.deallocate() }
@@ -108,26 +105,16 @@ package final class StoredBytes<Files: FileSystem> {
         while true {
             let count = try bytes.read(at: position, into: buffer)
             if count == 0 { break }
-            try Self.onDisk { () throws(FileSystemError) in
+            try PartReadError.withDisk { () throws(FileSystemError) in
                 try files.writeAll(output, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             }
             position += count
         }
-        try Self.onDisk { () throws(FileSystemError) in
+        try PartReadError.withDisk { () throws(FileSystemError) in
             try files.narrow(output, like: bytes.file)
             try files.synchronize(output)
             try files.rename(path + ".tmp", to: path)
             try files.synchronizeDirectory(Path.parent(of: path))
-        }
-    }
-
-    private static func onDisk<Result>(
-        _ body: () throws(FileSystemError) -> Result
-    ) throws(PartReadError) -> Result {
-        do throws(FileSystemError) {
-            return try body()
-        } catch {
-            throw .disk(error)
         }
     }
 
@@ -182,11 +169,7 @@ package final class StoredBytes<Files: FileSystem> {
     }
 
     private func fill(at offset: Int) throws(PartReadError) -> Int {
-        do throws(FileSystemError) {
-            return try self.files.read(self.file, at: offset, into: self.input)
-        } catch {
-            throw .disk(error)
-        }
+        try PartReadError.onDisk(self.files.read(self.file, at: offset, into: self.input))
     }
 
     private func damage(at offset: Int, _ error: InflateError) -> PartReadError {

@@ -401,3 +401,28 @@ package struct PathKey: Hashable, Sendable {
         hasher.combine(0xFF as UInt8)
     }
 }
+
+/// A failure that a ``FileSystem`` may be the cause of.
+package protocol DiskFailure: Error {
+    static func disk(_ error: FileSystemError) -> Self
+}
+
+extension DiskFailure {
+    /// What `body` returns; its error as one of this type.
+    package static func withDisk<Answer: ~Copyable>(
+        _ body: () throws(FileSystemError) -> Answer
+    ) throws(Self) -> Answer {
+        do throws(FileSystemError) {
+            return try body()
+        } catch {
+            throw .disk(error)
+        }
+    }
+
+    /// What the expression gives; its error as one of this type.
+    package static func onDisk<Answer: ~Copyable>(
+        _ body: @autoclosure () throws(FileSystemError) -> Answer
+    ) throws(Self) -> Answer {
+        try Self.withDisk { () throws(FileSystemError) in try body() }
+    }
+}

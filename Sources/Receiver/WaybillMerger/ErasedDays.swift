@@ -63,11 +63,7 @@ package struct ErasedDays<Files: FileSystem>: ~Copyable {
 
     /// The days whose time has come, sorted.
     package mutating func due(_ now: WallTime) throws(UploadFailure) -> [String] {
-        do throws(FileSystemError) {
-            try self.open()
-        } catch {
-            throw .disk(error)
-        }
+        try UploadFailure.onDisk(self.open())
         return self.looks.compactMap { $0.value.time <= now ? $0.key : nil }.sorted()
     }
 
@@ -92,11 +88,7 @@ package struct ErasedDays<Files: FileSystem>: ~Copyable {
         now: WallTime, _ digests: ErasureDigests<Files>
     ) throws(UploadFailure) {
         guard now >= self.nextDigests else { return }
-        do throws(FileSystemError) {
-            try self.open()
-        } catch {
-            throw .disk(error)
-        }
+        try UploadFailure.onDisk(self.open())
         let known = self.entries[Self.digestedKey].flatMap { Int($0) } ?? 0
         let count = try digests.run(from: known)
         self.nextDigests = WallTime(milliseconds: now.milliseconds + Self.digestInterval)

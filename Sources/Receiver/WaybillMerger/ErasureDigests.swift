@@ -44,26 +44,21 @@ package struct ErasureDigests<Files: FileSystem> {
             let digested = ErasureRequest(
                 number: request.number, request.kind, .digest(person.digest, mark: mark), time: request.time,
                 key: request.key)
-            try self.asking { (store) throws(StoreError) in
-                try store.replace(ErasureRequest.key(of: request.number), ObjectBody(digested.encoded))
-            }
+            try UploadFailure.inStore(
+                self.store.replace(ErasureRequest.key(of: request.number), ObjectBody(digested.encoded)))
             count += 1
         }
         return count
     }
 
     private func request(_ number: Int) throws(UploadFailure) -> FoundRequest<ErasureRequest> {
-        try self.asking { (store) throws(StoreError) in try ErasureRequest.read(number, from: store) }
+        try UploadFailure.inStore(ErasureRequest.read(number, from: self.store))
     }
 
     /// The time of the round with which the person was erased here; `nil` if that is not done.
     private func erasedAt(_ digest: String) throws(UploadFailure) -> WallTime? {
-        do throws(FileSystemError) {
-            let record = try ErasureLog.record(of: digest, in: self.data)
-            return record.flatMap { $0.isDone ? $0.at : nil }
-        } catch {
-            throw .disk(error)
-        }
+        let record = try UploadFailure.onDisk(ErasureLog.record(of: digest, in: self.data))
+        return record.flatMap { $0.isDone ? $0.at : nil }
     }
 
     /// When the oldest piece of any chain was written; the end of time without pieces.
@@ -83,17 +78,7 @@ package struct ErasureDigests<Files: FileSystem> {
     }
 
     private func list(_ prefix: String, after: String?, isFolded: Bool) throws(UploadFailure) -> ObjectListing {
-        try self.asking { (store) throws(StoreError) in try store.list(prefix, after: after, isFolded: isFolded) }
-    }
-
-    private func asking<Answer>(
-        _ body: (any ObjectStore) throws(StoreError) -> Answer
-    ) throws(UploadFailure) -> Answer {
-        do throws(StoreError) {
-            return try body(self.store)
-        } catch {
-            throw .store(error)
-        }
+        try UploadFailure.inStore(self.store.list(prefix, after: after, isFolded: isFolded))
     }
 }
 

@@ -44,13 +44,11 @@ extension MergeService {
         while true {
             do throws(MergeFailure) {
                 // What an upload that was interrupted had copied.
-                try Self.onDisk { () throws(FileSystemError) in
-                    try CheckpointCapture.discard(root: data.root, files: data.files)
-                }
+                try MergeFailure.onDisk(CheckpointCapture.discard(root: data.root, files: data.files))
                 var restore = CheckpointRestore(
                     root: data.root, fleet: self.setup.fleet.text, files: data.files, store: self.setup.store)
                 let outcome = try restore.run()
-                try Self.onDisk { () throws(FileSystemError) in try data.create() }
+                try MergeFailure.onDisk(data.create())
                 return .success(outcome)
             } catch {
                 failureCount += 1
@@ -59,14 +57,6 @@ extension MergeService {
                 self.failed(error, attempt: failureCount, retryingIn: pause)
                 self.wait(pause)
             }
-        }
-    }
-
-    private static func onDisk(_ body: () throws(FileSystemError) -> Void) throws(MergeFailure) {
-        do throws(FileSystemError) {
-            try body()
-        } catch {
-            throw .disk(error)
         }
     }
 

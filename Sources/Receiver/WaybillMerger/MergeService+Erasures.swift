@@ -15,12 +15,7 @@ extension MergeService {
         of merger: inout Merger<POSIXFileSystem>, in data: DataDirectory<POSIXFileSystem>
     ) throws(MergeFailure) {
         guard merger.erasures.count > 0 else { return }
-        let key: [UInt8]?
-        do throws(FileSystemError) {
-            key = try ErasureLog.recordedKey(in: data)
-        } catch {
-            throw .disk(error)
-        }
+        let key = try MergeFailure.onDisk(ErasureLog.recordedKey(in: data))
         if key == nil { try merger.repeatErasures() }
     }
 }
@@ -108,7 +103,7 @@ final class ErasureTurns: Sendable {
         self.feed.extend(to: first.position)
         guard let passed = self.retirement.passedPosition, passed >= first.position else { return [] }
         let request = try merger.request(of: first)
-        if let failure = try self.onDisk({ () throws(FileSystemError) in try self.eraser(request).obstacle() }) {
+        if let failure = try MergeFailure.onDisk(self.eraser(request).obstacle()) {
             try self.announce(true)
             guard self.isTrialDue(failure, now) else { return [] }
         }
@@ -216,7 +211,7 @@ final class ErasureTurns: Sendable {
     /// Nothing needs to be durable: a start says it again, or takes it back.
     func announce(_ isWaiting: Bool) throws(MergeFailure) {
         let path = DeliveryPause.path(in: self.data)
-        try self.onDisk { () throws(FileSystemError) in
+        try MergeFailure.withDisk { () throws(FileSystemError) in
             let isThere = try self.data.files.status(ofEntry: path) != nil
             guard isThere != isWaiting else { return }
             if isWaiting {
@@ -224,16 +219,6 @@ final class ErasureTurns: Sendable {
             } else {
                 try self.data.files.unlink(path)
             }
-        }
-    }
-
-    func onDisk<Answer>(
-        _ body: () throws(FileSystemError) -> Answer
-    ) throws(MergeFailure) -> Answer {
-        do throws(FileSystemError) {
-            return try body()
-        } catch {
-            throw .disk(error)
         }
     }
 }

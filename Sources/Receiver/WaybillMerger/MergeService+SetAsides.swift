@@ -64,7 +64,7 @@ extension ErasureTurns {
             let line = PoisonedLine(
                 reader: request.reader, stream: request.stream, offset: request.offset, byteCount: 0, signal: 0,
                 version: request.version, at: request.time)
-            _ = try self.onDisk { () throws(FileSystemError) in try PoisonedLines.add(line, in: self.data) }
+            _ = try MergeFailure.onDisk(PoisonedLines.add(line, in: self.data))
             try merger.setAside(request.number)
             self.logger.error(
                 .poisonSetAside, "a line was set aside for the whole fleet; everything after it continues",
