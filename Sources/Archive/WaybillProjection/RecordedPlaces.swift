@@ -60,12 +60,6 @@ final class RecordedPlaces<Files: FileSystem> {
 extension RandomAccessCollection where Index == Int {
     /// The index of the first element at or after an offset, in elements that ascend by offset; the end if there is none.
     func firstIndex(atOrAfter offset: StreamOffset, of key: (Element) -> StreamOffset) -> Int {
-        var low = self.startIndex
-        var high = self.endIndex
-        while low < high {
-            let middle = (low + high) / 2
-            if key(self[middle]) < offset { low = middle + 1 } else { high = middle }
-        }
-        return low
+        self.partitionIndex { key($0) < offset }
     }
 }

@@ -1,5 +1,6 @@
 internal import WaybillData
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// Where the newest batches of the merged journal are, to compare what comes again with what is there.
 ///
@@ -19,13 +20,7 @@ struct BatchPlaces {
 
         /// The index of the first place that begins at or behind an offset.
         func index(from offset: UInt64) -> Int {
-            var low = self.first
-            var high = self.places.count
-            while low < high {
-                let middle = (low + high) / 2
-                if self.places[middle].start < offset { low = middle + 1 } else { high = middle }
-            }
-            return low
+            self.places[self.first...].partitionIndex { $0.start < offset }
         }
     }
 

@@ -42,8 +42,24 @@ package struct ChainName: Hashable, Comparable, Sendable, CustomStringConvertibl
 
     /// The key of the piece that begins at a position.
     package func key(of position: JournalPosition) -> String {
-        let digits = String(position.rawValue)
-        return self.prefix + String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".wbj"
+        self.prefix + ZeroPadded.text(position.rawValue, digitCount: 20) + ".wbj"
+    }
+
+    /// The chains in the bucket, or those of one receiver; other folders are an operator's own.
+    package static func all(
+        in store: any ObjectStore, of receiver: String? = nil
+    ) throws(StoreError) -> [ChainName] {
+        var names: [ChainName] = []
+        var pages = ListingPages(store, "journal/" + (receiver.map { $0 + "~" } ?? ""), isFolded: true)
+        while let page = try pages.next() {
+            names += page.folders.compactMap { ChainName($0.dropFirst("journal/".utf8.count).dropLast()) }
+        }
+        return names
+    }
+
+    /// The position of the piece with a key in its folder; `nil` for any other object.
+    func position(of key: String) -> JournalPosition? {
+        Self.position(ofPiece: key.dropFirst(self.prefix.utf8.count))
     }
 
     /// The position in the name of a piece; `nil` for any other name.

@@ -86,8 +86,7 @@ package struct CheckpointCleaner: Sendable {
         _ used: Set<String>, _ outcome: inout Outcome
     ) throws(StoreError) {
         for position in positions.dropFirst(Self.keptCount) {
-            let key = CheckpointCommit.folder + CheckpointName.digits(position.rawValue) + CheckpointCommit.suffix
-            guard try self.delete(key, &outcome) else { return }
+            guard try self.delete(CheckpointCommit.key(at: position), &outcome) else { return }
             outcome.objectCount += 1
         }
         // After the older one someone may be at work.
@@ -136,8 +135,7 @@ package struct CheckpointCleaner: Sendable {
             guard !outcome.isCutShort else { return }
             var former: ObjectListing.Object?
             try self.forEach(chain.prefix) { (object) throws(StoreError) in
-                let name = object.key.dropFirst(chain.prefix.utf8.count)
-                guard let start = ChainName.position(ofPiece: name) else { return true }
+                guard let start = chain.position(of: object.key) else { return true }
                 // A piece goes once the next one is there, and ends where that one begins.
                 if let piece = former {
                     guard start <= position, self.isOld(piece, now), try self.delete(piece.key, &outcome) else {
@@ -155,11 +153,9 @@ package struct CheckpointCleaner: Sendable {
     private func forEach(
         _ prefix: String, _ body: (ObjectListing.Object) throws(StoreError) -> Bool
     ) throws(StoreError) {
-        var after: String?
-        repeat {
-            let page = try self.store.list(prefix, after: after, isFolded: false)
+        var pages = ListingPages(self.store, prefix, isFolded: false)
+        while let page = try pages.next() {
             for object in page.objects { guard try body(object) else { return } }
-            after = page.next
-        } while after != nil
+        }
     }
 }

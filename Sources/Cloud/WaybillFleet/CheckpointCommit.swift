@@ -39,7 +39,11 @@ package struct CheckpointCommit: Hashable, Sendable {
     static var journalFolder: String { "merge/s00/journal/" }
     static var suffix: String { ".wbc" }
 
-    package var key: String { Self.folder + CheckpointName.digits(self.position.rawValue) + Self.suffix }
+    package var key: String { Self.key(at: self.position) }
+
+    static func key(at position: JournalPosition) -> String {
+        Self.folder + CheckpointName.digits(position.rawValue) + Self.suffix
+    }
 
     /// Where the objects of a checkpoint are, with the slash.
     static func folder(at position: JournalPosition) -> String {
@@ -112,9 +116,8 @@ extension CheckpointCommit {
     ) throws(StoreError) -> (commits: [JournalPosition], folders: [JournalPosition]) {
         var commits: [JournalPosition] = []
         var folders: [JournalPosition] = []
-        var after: String?
-        repeat {
-            let page = try store.list(Self.folder, after: after, isFolded: true)
+        var pages = ListingPages(store, Self.folder, isFolded: true)
+        while let page = try pages.next() {
             for object in page.objects where object.key.hasSuffix(Self.suffix) {
                 let name = object.key.dropFirst(Self.folder.utf8.count).dropLast(Self.suffix.utf8.count)
                 if let position = CheckpointName.position(name) { commits.append(position) }
@@ -123,8 +126,7 @@ extension CheckpointCommit {
                 let name = folder.dropFirst(Self.folder.utf8.count).dropLast()
                 if let position = CheckpointName.position(name) { folders.append(position) }
             }
-            after = page.next
-        } while after != nil
+        }
         return (commits.sorted(by: >), folders.sorted())
     }
 
@@ -132,8 +134,7 @@ extension CheckpointCommit {
     package static func read(
         _ position: JournalPosition, from store: any ObjectStore
     ) throws(StoreError) -> CheckpointCommit? {
-        let key = Self.folder + CheckpointName.digits(position.rawValue) + Self.suffix
-        return try store.read(key, nil).flatMap { CheckpointCommit($0, position: position) }
+        try store.read(Self.key(at: position), nil).flatMap { CheckpointCommit($0, position: position) }
     }
 
     /// The newest one that can be read.
@@ -235,8 +236,7 @@ package struct CheckpointFile: Hashable, Sendable {
 /// The numbers in names of checkpoints: positions with 20 digits.
 enum CheckpointName {
     static func digits(_ number: Int) -> String {
-        let digits = String(number)
-        return String(repeating: "0", count: 20 - digits.utf8.count) + digits
+        ZeroPadded.text(number, digitCount: 20)
     }
 
     static func position(_ text: some StringProtocol) -> JournalPosition? {

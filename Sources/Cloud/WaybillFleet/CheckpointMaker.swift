@@ -235,10 +235,9 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
     /// Creates an object of this checkpoint.
     private mutating func upload(_ body: ObjectBody) throws(CheckpointFailure) -> String {
         self.objectCount += 1
-        let number = String(self.objectCount)
         let key =
             CheckpointCommit.folder(at: self.capture.position) + self.token + "-"
-            + String(repeating: "0", count: max(0, 5 - number.utf8.count)) + number
+            + ZeroPadded.text(self.objectCount, digitCount: 5)
         do throws(StoreError) {
             // The name is random: what is there is this call's own lost attempt.
             _ = try self.store.create(key, body)

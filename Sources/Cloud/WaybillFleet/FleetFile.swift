@@ -26,22 +26,16 @@ package struct FleetFile: Hashable, Sendable {
     }
 
     package static func key(_ number: Int) -> String {
-        let digits = String(number)
-        return Self.namePrefix + String(repeating: "0", count: max(0, 5 - digits.utf8.count)) + digits + ".json"
+        Self.namePrefix + ZeroPadded.text(number, digitCount: 5) + ".json"
     }
 
     /// The newest file; `nil` if the store has none.
     package static func read(from store: any ObjectStore) throws(StoreError) -> FleetFile? {
         var newest: Int?
-        var after: String?
-        repeat {
-            let page = try store.list(Self.namePrefix, after: after, isFolded: false)
-            for object in page.objects {
-                guard let number = Self.number(of: object.key) else { continue }
-                newest = max(newest ?? 0, number)
-            }
-            after = page.next
-        } while after != nil
+        var pages = ListingPages(store, Self.namePrefix, isFolded: false)
+        while let page = try pages.next() {
+            newest = page.objects.compactMap { Self.number(of: $0.key) }.reduce(newest) { max($0 ?? 0, $1) }
+        }
         guard let newest else { return nil }
         guard let bytes = try store.read(Self.key(newest), 0..<Self.byteCountMax) else {
             throw StoreError(.damaged, code: "fleet-file", detail: "\(Self.key(newest)) is listed and cannot be read")

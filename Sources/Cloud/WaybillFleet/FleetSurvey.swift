@@ -96,7 +96,7 @@ package struct FleetSurvey: Sendable {
         of store: any ObjectStore, known: Positions, now: WallTime, runner: Runner
     ) throws(StoreError) {
         self.fleet = try FleetFile.read(from: store)
-        let names = try Self.chainNames(in: store)
+        let names = try ChainName.all(in: store)
         var merged = known
         var pieces: [ChainName: JournalPosition] = [:]
         try self.readCheckpoint(in: store, &merged)
@@ -114,17 +114,6 @@ package struct FleetSurvey: Sendable {
         try self.readBeginnings(in: store, now)
     }
 
-    private static func chainNames(in store: any ObjectStore) throws(StoreError) -> [ChainName] {
-        var names: [ChainName] = []
-        var after: String?
-        repeat {
-            let page = try store.list("journal/", after: after, isFolded: true)
-            names += page.folders.compactMap { ChainName($0.dropFirst("journal/".utf8.count).dropLast()) }
-            after = page.next
-        } while after != nil
-        return names
-    }
-
     // MARK: The log
 
     private mutating func readCheckpoint(
@@ -132,14 +121,8 @@ package struct FleetSurvey: Sendable {
     ) throws(StoreError) {
         let objects = NumberedObjects(store, prefix: "merge/s00/checkpoint/", suffix: ".wbc")
         var newest: NumberedObjects.Found?
-        var after: String?
-        repeat {
-            let page = try store.list(objects.prefix, after: after, isFolded: true)
-            for object in page.objects {
-                if let found = objects.found(object) { newest = found }
-            }
-            after = page.next
-        } while after != nil
+        var pages = ListingPages(store, objects.prefix, isFolded: true)
+        while let page = try pages.next() { newest = page.objects.compactMap(objects.found).last ?? newest }
         guard let newest else { return }
         let bytes = try store.read(newest.object.key, 0..<Self.checkpointByteCountMax)
         let json = bytes.flatMap { JSONValue($0) }
@@ -258,19 +241,13 @@ package struct FleetSurvey: Sendable {
         _ receiver: String, in store: any ObjectStore, now: WallTime
     ) throws(StoreError) -> Bool {
         var chains: [Chain] = []
-        var after: String?
-        repeat {
-            let page = try store.list("journal/\(receiver)~", after: after, isFolded: true)
-            for folder in page.folders {
-                guard let name = ChainName(folder.dropFirst("journal/".utf8.count).dropLast()) else { continue }
-                var chain = try Self.chain(name, in: store, merged: nil, piece: nil).get()
-                guard now.milliseconds - chain.heard.milliseconds < Self.roundAge else { continue }
-                let objects = NumberedObjects(store, prefix: name.prefix, suffix: ".wbj")
-                chain.began = try objects.page(from: 0).objects.first?.object.modified
-                chains.append(chain)
-            }
-            after = page.next
-        } while after != nil
+        for name in try ChainName.all(in: store, of: receiver) {
+            var chain = try Self.chain(name, in: store, merged: nil, piece: nil).get()
+            guard now.milliseconds - chain.heard.milliseconds < Self.roundAge else { continue }
+            let objects = NumberedObjects(store, prefix: name.prefix, suffix: ".wbj")
+            chain.began = try objects.page(from: 0).objects.first?.object.modified
+            chains.append(chain)
+        }
         return Self.growAtOnce(chains)
     }
 }

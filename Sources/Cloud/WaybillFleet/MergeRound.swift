@@ -57,8 +57,7 @@ package struct MergeRound: Hashable, Sendable {
     }
 
     package static func key(of number: Int) -> String {
-        let digits = String(number)
-        return "merge/s00/" + String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".wbs"
+        "merge/s00/" + ZeroPadded.text(number, digitCount: 20) + ".wbs"
     }
 
     package var encoded: [UInt8] {

@@ -110,33 +110,20 @@ extension Merger {
     /// Looks for chains that no one has named.
     private mutating func discover(_ now: MonotonicTime) throws(MergeFailure) {
         if let next = self.look.next, now < next, !self.chains.isEmpty { return }
-        var after: String?
-        repeat {
-            let page = try MergeFailure.inStore(self.store.list("journal/", after: after, isFolded: true))
-            for folder in page.folders {
-                // Other folders are someone else's.
-                guard let chain = ChainName(folder.dropFirst("journal/".utf8.count).dropLast()),
-                    self.chains[chain] == nil, self.look.found[chain] == nil,
-                    let first = try self.firstPosition(of: chain)
-                else { continue }
-                self.look.found[chain] = first
-            }
-            after = page.next
-        } while after != nil
+        for chain in try MergeFailure.inStore(ChainName.all(in: self.store))
+        where self.chains[chain] == nil && self.look.found[chain] == nil {
+            self.look.found[chain] = try self.firstPosition(of: chain)
+        }
         self.look.next = now + self.setup.discoveryInterval
     }
 
     private func firstPosition(of chain: ChainName) throws(MergeFailure) -> JournalPosition? {
-        var after: String?
-        repeat {
-            let page = try MergeFailure.inStore(self.store.list(chain.prefix, after: after, isFolded: false))
+        var pages = ListingPages(self.store, chain.prefix, isFolded: false)
+        while let page = try MergeFailure.inStore(pages.next()) {
             for object in page.objects {
-                if let position = ChainName.position(ofPiece: object.key.dropFirst(chain.prefix.utf8.count)) {
-                    return position
-                }
+                if let position = chain.position(of: object.key) { return position }
             }
-            after = page.next
-        } while after != nil
+        }
         return nil
     }
 

@@ -1,4 +1,5 @@
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// Objects whose names are numbers of 20 digits: the last one is found in a few requests, however many there are.
 ///
@@ -35,8 +36,7 @@ struct NumberedObjects {
     }
 
     func key(_ number: Int) -> String {
-        let digits = String(number)
-        return self.prefix + String(repeating: "0", count: 20 - digits.utf8.count) + digits + self.suffix
+        self.prefix + ZeroPadded.text(number, digitCount: 20) + self.suffix
     }
 
     private func number(of key: String) -> Int? {

@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// A request that an operator puts into a fleet's bucket: one object for each, in the order of their numbers from 1 on.
 ///
 ///     <prefix><number, 20 digits>.json
@@ -19,8 +21,7 @@ extension NumberedRequest {
     private static var byteCountMax: Int { 64 << 10 }
 
     package static func key(of number: Int) -> String {
-        let digits = String(number)
-        return self.prefix + String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".json"
+        self.prefix + ZeroPadded.text(number, digitCount: 20) + ".json"
     }
 
     package static func read(

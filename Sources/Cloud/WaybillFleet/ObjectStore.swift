@@ -97,6 +97,26 @@ package struct ObjectListing: Hashable, Sendable {
     }
 }
 
+/// What a store lists, page after page.
+package struct ListingPages {
+    private let store: any ObjectStore
+    private let prefix: String
+    private let isFolded: Bool
+    private var after: String?
+    private var isAtEnd = false
+
+    package init(_ store: any ObjectStore, _ prefix: String, isFolded: Bool) {
+        (self.store, self.prefix, self.isFolded) = (store, prefix, isFolded)
+    }
+
+    package mutating func next() throws(StoreError) -> ObjectListing? {
+        guard !self.isAtEnd else { return nil }
+        let page = try self.store.list(self.prefix, after: self.after, isFolded: self.isFolded)
+        (self.after, self.isAtEnd) = (page.next, page.next == nil)
+        return page
+    }
+}
+
 package enum ObjectLimits {
     /// The most that one call reads; more is an error, never a shorter answer.
     package static let readByteCountMax = 64 << 20

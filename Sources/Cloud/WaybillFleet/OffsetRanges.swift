@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// Byte ranges of a stream: sorted, disjoint, none of them empty, none touching the next.
 ///
 /// Almost every stream has one. As text: `0-512,1024-2048`.
@@ -23,13 +25,7 @@ package struct OffsetRanges: Hashable, Sendable, CustomStringConvertible {
 
     /// The index of the first range that ends at or behind an offset.
     private func index(endingAtOrAfter offset: UInt64) -> Int {
-        var low = 0
-        var high = self.ranges.count
-        while low < high {
-            let middle = (low + high) / 2
-            if self.ranges[middle].upperBound < offset { low = middle + 1 } else { high = middle }
-        }
-        return low
+        self.ranges.partitionIndex { $0.upperBound < offset }
     }
 
     package mutating func insert(_ range: Range<UInt64>) {

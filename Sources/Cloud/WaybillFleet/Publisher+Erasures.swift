@@ -130,12 +130,10 @@ extension Publisher {
     private func deleteStale(_ day: PublishedDay, _ outcome: inout Outcome) throws(UploadFailure) {
         let folder = day.path + "/"
         var stale: [String] = []
-        var after: String?
-        repeat {
-            let page = try UploadFailure.inStore(self.store.list(folder, after: after, isFolded: false))
+        var pages = ListingPages(self.store, folder, isFolded: false)
+        while let page = try UploadFailure.inStore(pages.next()) {
             stale += page.objects.map(\.key).filter { day.isStale(String($0.dropFirst(folder.utf8.count))) }
-            after = page.next
-        } while after != nil
+        }
         for key in stale {
             try UploadFailure.inStore(self.store.delete(key))
             outcome.deletedCount += 1

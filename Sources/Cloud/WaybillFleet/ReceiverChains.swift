@@ -41,12 +41,7 @@ struct ReceiverChains {
         }
 
         private func index(from position: JournalPosition) -> Int {
-            var (low, high) = (0, self.starts.count)
-            while low < high {
-                let middle = (low + high) / 2
-                if self.starts[middle] < position { low = middle + 1 } else { high = middle }
-            }
-            return low
+            self.starts.partitionIndex { $0 < position }
         }
     }
 
@@ -54,7 +49,7 @@ struct ReceiverChains {
 
     /// - Throws: `noJournal` if there is none.
     init(of receiver: String, in store: any ObjectStore, files: some FileSystem) throws(RestoreFailure) {
-        for name in try Self.names(below: "journal/\(receiver)~", store) where name.receiver == receiver {
+        for name in try RestoreFailure.inStore(ChainName.all(in: store, of: receiver)) where name.receiver == receiver {
             var chain = Chain(name: name)
             try chain.readPieces(store)
             guard !chain.starts.isEmpty else { continue }
@@ -62,7 +57,7 @@ struct ReceiverChains {
             self.chains.append(chain)
         }
         guard self.chains.isEmpty else { return }
-        let others = Set(try Self.names(below: "journal/", store).map(\.receiver))
+        let others = Set(try RestoreFailure.inStore(ChainName.all(in: store)).map(\.receiver))
         let archive = try RestoreFailure.inStore(store.list("archive/", after: nil, isFolded: true))
         throw .noJournal(
             receiver: receiver, others: others.sorted(),
@@ -193,32 +188,18 @@ struct ReceiverChains {
         return Array(object.dropFirst(content.headByteCount).suffix(64 << 10))
     }
 
-    private static func names(below prefix: String, _ store: any ObjectStore) throws(RestoreFailure) -> [ChainName] {
-        var names: [ChainName] = []
-        var after: String?
-        repeat {
-            let page = try RestoreFailure.inStore(store.list(prefix, after: after, isFolded: true))
-            // Other folders are an operator's own.
-            names += page.folders.compactMap { ChainName($0.dropFirst("journal/".utf8.count).dropLast()) }
-            after = page.next
-        } while after != nil
-        return names
-    }
 }
 
 extension ReceiverChains.Chain {
     fileprivate mutating func readPieces(_ store: any ObjectStore) throws(RestoreFailure) {
-        let prefix = self.name.prefix
-        var after: String?
-        repeat {
-            let page = try RestoreFailure.inStore(store.list(prefix, after: after, isFolded: false))
+        var pages = ListingPages(store, self.name.prefix, isFolded: false)
+        while let page = try RestoreFailure.inStore(pages.next()) {
             for object in page.objects {
-                guard let start = ChainName.position(ofPiece: object.key.dropFirst(prefix.utf8.count)) else { continue }
+                guard let start = self.name.position(of: object.key) else { continue }
                 self.starts.append(start)
                 self.modified = max(self.modified, object.modified)
             }
-            after = page.next
-        } while after != nil
+        }
     }
 
     /// Reads the last piece, and those before it until one has a time.

@@ -59,7 +59,7 @@ extension Restorer {
     private func has(_ bytes: ArraySlice<UInt8>, at position: JournalPosition) throws(RestoreFailure) -> Bool {
         let journal = self.data.journal
         return try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
-            let segments = try files.list(journal).compactMap(JournalPath.position(ofSegment:))
+            let segments = try JournalPath.segments(in: journal, files)
             guard let base = segments.filter({ $0 <= position }).max() else { return false }
             let file = try files.open(JournalPath.segment(base, in: journal), .read)
             defer { files.close(file) }

@@ -332,8 +332,7 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
             "last": self.report.lastTime.map { "\($0.milliseconds)" },
         ]
         for (number, trouble) in self.report.troubles.enumerated() {
-            let digits = String(number)
-            let key = "trouble:" + String(repeating: "0", count: max(0, 9 - digits.utf8.count)) + digits
+            let key = "trouble:" + ZeroPadded.text(number, digitCount: 9)
             if state.entries[key] != trouble.text { changes[key] = trouble.text }
         }
         try RestoreFailure.onDisk(state.commit(changes))

@@ -127,7 +127,7 @@ package struct Uploader<Files: FileSystem>: ~Copyable {
         let isAbsent = try UploadFailure.inStore(self.store.status(of: key)) == nil
         let later =
             try isAbsent ? UploadFailure.inStore(self.store.list(prefix, after: key, isFolded: false)).objects : []
-        self.isOwnEnd = !later.contains { ChainName.position(ofPiece: $0.key.dropFirst(prefix.utf8.count)) != nil }
+        self.isOwnEnd = !later.contains { self.chain.position(of: $0.key) != nil }
         return self.isOwnEnd
     }
 

@@ -1,11 +1,17 @@
 internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Names in the journal's folder.
 package enum JournalPath {
     package static func segment(_ position: JournalPosition, in directory: String) -> String {
-        let digits = String(position.rawValue)
-        return Path.join(directory, String(repeating: "0", count: 20 - digits.utf8.count) + digits + ".journal")
+        Path.join(directory, ZeroPadded.text(position.rawValue, digitCount: 20) + ".journal")
+    }
+
+    /// The positions of the segments in a folder, sorted.
+    package static func segments(
+        in directory: String, _ files: some FileSystem
+    ) throws(FileSystemError) -> [JournalPosition] {
+        try files.list(directory).compactMap(Self.position(ofSegment:)).sorted()
     }
 
     /// The position in a segment's name; `nil` for any other file.

@@ -120,7 +120,7 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
 
     /// The first position that the journal has; `nil` if it is empty.
     package static func first(in directory: String, files: Files) throws(FileSystemError) -> JournalPosition? {
-        try files.list(directory).compactMap(JournalPath.position(ofSegment:)).min()
+        try JournalPath.segments(in: directory, files).first
     }
 
     /// The next piece: it ends with the first group that makes it as large as wanted, with its segment, or at `end`.
@@ -235,7 +235,7 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
     /// The open segment, or the one that holds ``position``; `nil` if there is none.
     private mutating func take(upTo end: JournalPosition) throws(FileSystemError) -> OpenSegment? {
         if let segment = self.open.take() { return segment }
-        let segments = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        let segments = try JournalPath.segments(in: self.directory, self.files)
         guard let base = segments.last(where: { $0 <= self.position }) else {
             // Its segment was deleted: what follows is all there is.
             guard let first = segments.first, first < end else { return nil }
@@ -266,7 +266,7 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
     private func limit(
         of base: JournalPosition, upTo end: JournalPosition
     ) throws(FileSystemError) -> (end: JournalPosition, isLast: Bool) {
-        let next = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:))
+        let next = try JournalPath.segments(in: self.directory, self.files)
             .filter { $0 > base }.min()
         guard let next, next <= end else { return (end, false) }
         return (next, true)

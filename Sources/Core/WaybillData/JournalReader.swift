@@ -121,7 +121,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
     /// - Returns: whether a segment that ends after ``position`` is open.
     private mutating func openSegment(upTo end: JournalPosition) throws(FileSystemError) -> Bool {
         if self.open != nil { return true }
-        let segments = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        let segments = try JournalPath.segments(in: self.directory, self.files)
         guard let index = segments.lastIndex(where: { $0 <= self.position }) else {
             // The segment was deleted by retention before this reader reached it.
             guard let first = segments.first, first < end else { return false }
@@ -140,7 +140,7 @@ package struct JournalReader<Files: FileSystem>: ~Copyable {
 
     /// The end of a segment for reading: the base of the next one, which excludes the tail of an abandoned segment.
     private func limit(of base: JournalPosition, upTo end: JournalPosition) throws(FileSystemError) -> JournalPosition {
-        let next = try self.files.list(self.directory).compactMap(JournalPath.position(ofSegment:)).filter { $0 > base }
+        let next = try JournalPath.segments(in: self.directory, self.files).filter { $0 > base }
         return next.min().map { min($0, end) } ?? end
     }
 }

@@ -35,7 +35,7 @@ package struct JournalRecovery: Hashable, Sendable {
         var found = Found()
         found.directoryIdentity = try files.status(at: directory)?.identity
         try LastGroup.finishRewriting(directory: directory, files: files)
-        found.segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        found.segments = try JournalPath.segments(in: directory, files)
         var limit = JournalPosition(Int.max)
         while let last = found.segments.last {
             let path = JournalPath.segment(last, in: directory)

@@ -5,7 +5,7 @@ package enum JournalTime {
     /// - Returns: `nil` if the last segment has none, or if there is no journal.
     package static func last(in directory: String, files: some FileSystem) throws(FileSystemError) -> WallTime? {
         guard try files.status(at: directory)?.kind == .directory,
-            let segment = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).max(),
+            let segment = try JournalPath.segments(in: directory, files).last,
             let status = try files.status(at: JournalPath.segment(segment, in: directory))
         else { return nil }
         var scanner = try SegmentScanner(

@@ -214,7 +214,7 @@ private struct Recovery {
         directory: String, end: JournalPosition, from start: JournalPosition, files: Files,
         _ found: (MergedJournal<Files>.Found) -> Void
     ) throws(FileSystemError) {
-        let all = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        let all = try JournalPath.segments(in: directory, files)
         for segment in all where segment >= end { try files.unlink(JournalPath.segment(segment, in: directory)) }
         self.segments = all.filter { $0 < end }
         guard let last = self.segments.last else {

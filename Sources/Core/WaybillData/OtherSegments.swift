@@ -13,7 +13,7 @@ struct OtherSegments: Equatable {
     private let previous: JournalPosition?
 
     init(besides base: JournalPosition, directory: String, files: some FileSystem) throws(FileSystemError) {
-        let segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:))
+        let segments = try JournalPath.segments(in: directory, files)
         let later = segments.filter { $0 > base }
         self.directory = directory
         self.newest = later.max()

@@ -39,17 +39,12 @@ package enum PartitionPath {
 
     /// `part-00001`.
     package static func part(_ number: Int) -> String {
-        "part-" + self.digits(number)
+        "part-" + ZeroPadded.text(number, digitCount: 5)
     }
 
     /// `late-00001`: lines that arrived for a day after it was sealed.
     package static func late(_ number: Int) -> String {
-        "late-" + self.digits(number)
-    }
-
-    private static func digits(_ number: Int) -> String {
-        let digits = String(number)
-        return String(repeating: "0", count: max(0, 5 - digits.utf8.count)) + digits
+        "late-" + ZeroPadded.text(number, digitCount: 5)
     }
 
     /// The number in a name such as `part-00001.ndjson`; `nil` for other names.

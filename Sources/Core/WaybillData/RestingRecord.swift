@@ -1,6 +1,6 @@
 internal import WaybillCompression
-internal import WaybillSystem
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// One stream of ``RestingTable``.
 ///
@@ -80,8 +80,7 @@ struct RestingRecord {
     }
 
     private static func digits(_ value: UInt64, _ count: Int) -> String {
-        let digits = String(value)
-        return String(repeating: "0", count: count - digits.utf8.count) + digits
+        ZeroPadded.text(value, digitCount: count)
     }
 
     static func key(of name: StreamName) -> [UInt8] {

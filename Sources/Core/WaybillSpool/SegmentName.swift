@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// The name of a segment: its writer, and the sequence number of its first line.
 ///
 ///     0195505e-aaaa-7000-8000-0000000000aa-00000000000000000042.ndjson
@@ -79,10 +81,9 @@ package struct SegmentName: Hashable, Comparable, Sendable, CustomStringConverti
     }
 
     package var description: String {
-        let digits = String(self.firstSequence)
-        let zeros = String(repeating: "0", count: 20 - digits.utf8.count)
+        let digits = ZeroPadded.text(self.firstSequence, digitCount: 20)
         let content = self.contentDigest.isEmpty ? "" : ":" + self.contentDigest
-        return "\(self.writer)-\(zeros)\(digits)\(content)\(Self.suffix)"
+        return "\(self.writer)-\(digits)\(content)\(Self.suffix)"
     }
 
     package static func < (left: SegmentName, right: SegmentName) -> Bool {

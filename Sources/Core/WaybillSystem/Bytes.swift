@@ -33,3 +33,17 @@ extension Array where Element == UInt8 {
         }
     }
 }
+
+extension RandomAccessCollection where Index == Int {
+    /// The index of the first element that does not come before, in elements of which the first ones do; the end if
+    /// there is none.
+    @inlinable
+    package func partitionIndex(_ comesBefore: (Element) -> Bool) -> Int {
+        var (low, high) = (self.startIndex, self.endIndex)
+        while low < high {
+            let middle = (low + high) / 2
+            if comesBefore(self[middle]) { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

@@ -40,6 +40,14 @@ package enum FNV1a {
     }
 }
 
+/// Decimal numbers with leading zeros, which sort as text like the numbers.
+package enum ZeroPadded {
+    package static func text(_ number: some BinaryInteger, digitCount: Int) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(0, digitCount - digits.utf8.count)) + digits
+    }
+}
+
 /// Fixed-width lower-case hexadecimal.
 package enum Hexadecimal {
     package static func text(_ value: some FixedWidthInteger & UnsignedInteger, digitCount: Int) -> String {

@@ -25,10 +25,7 @@ package struct WallTime: Hashable, Comparable, Sendable {
 
     /// `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     package var text: String {
-        func digits(_ value: Int64, _ count: Int) -> String {
-            let digits = String(value)
-            return String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
-        }
+        func digits(_ value: Int64, _ count: Int) -> String { ZeroPadded.text(value, digitCount: count) }
         let days = self.milliseconds.flooredQuotient(86_400_000)
         let rest = self.milliseconds - days * 86_400_000
         return "\(CalendarDay(daysSince1970: Int32(clamping: days)))T\(digits(rest / 3_600_000, 2)):"

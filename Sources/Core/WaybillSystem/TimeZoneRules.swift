@@ -54,11 +54,7 @@ package struct CalendarDay: Hashable, Comparable, Sendable, CustomStringConverti
     /// `YYYY-MM-DD`.
     package var description: String {
         let (year, month, day) = self.components
-        func padded(_ value: Int, _ width: Int) -> String {
-            let digits = String(value)
-            return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
-        }
-        return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))"
+        return [(year, 4), (month, 2), (day, 2)].map { ZeroPadded.text($0, digitCount: $1) }.joined(separator: "-")
     }
 
     /// 0 for Sunday.
@@ -187,13 +183,7 @@ package struct TimeZoneRules: Sendable {
 
     /// The period of constant offset around an instant; under a rule, at most a year of it.
     package func period(at epochSeconds: Int64) -> Period {
-        // The number of transitions at or before the instant.
-        var low = 0
-        var high = self.transitions.count
-        while low < high {
-            let middle = (low + high) / 2
-            if self.transitions[middle] <= epochSeconds { low = middle + 1 } else { high = middle }
-        }
+        let low = self.transitions.partitionIndex { $0 <= epochSeconds }
         let start = low == 0 ? Int64.min : self.transitions[low - 1]
         if low < self.transitions.count {
             let offset = low == 0 ? self.first : self.offsets[low - 1]

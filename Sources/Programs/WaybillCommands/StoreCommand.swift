@@ -173,9 +173,8 @@ struct StoreListCommand: ParsableCommand {
     }
 
     private func list(_ prefix: String, of store: any ObjectStore) throws(StoreError) {
-        var after: String?
-        repeat {
-            let page = try store.list(prefix, after: after, isFolded: false)
+        var pages = ListingPages(store, prefix, isFolded: false)
+        while let page = try pages.next() {
             for object in page.objects {
                 if self.json {
                     print(
@@ -189,8 +188,7 @@ struct StoreListCommand: ParsableCommand {
                     print("\(size)  \(object.modified.text)  \(TerminalText.escaped(object.key))")
                 }
             }
-            after = page.next
-        } while after != nil
+        }
     }
 
     private func summarise(_ store: any ObjectStore, _ location: StoreLocation) throws(StoreError) {
@@ -246,28 +244,24 @@ struct StoreChain: Hashable {
 
     static func all(in store: any ObjectStore) throws(StoreError) -> [StoreChain] {
         var chains: [StoreChain] = []
-        var after: String?
-        repeat {
-            let page = try store.list(Self.folder, after: after, isFolded: true)
+        var pages = ListingPages(store, Self.folder, isFolded: true)
+        while let page = try pages.next() {
             for folder in page.folders { chains.append(try Self.chain(folder, in: store)) }
-            after = page.next
-        } while after != nil
+        }
         return chains
     }
 
     private static func chain(_ folder: String, in store: any ObjectStore) throws(StoreError) -> StoreChain {
         var chain = StoreChain(name: String(folder.dropFirst(Self.folder.count).dropLast()))
-        var after: String?
-        repeat {
-            let page = try store.list(folder, after: after, isFolded: false)
+        var pages = ListingPages(store, folder, isFolded: false)
+        while let page = try pages.next() {
             for object in page.objects where object.key.hasSuffix(Self.suffix) {
                 chain.pieceCount += 1
                 chain.byteCount += object.byteCount
                 chain.last = String(object.key.dropFirst(folder.count).dropLast(Self.suffix.count))
                 chain.modified = max(chain.modified, object.modified)
             }
-            after = page.next
-        } while after != nil
+        }
         return chain
     }
 }

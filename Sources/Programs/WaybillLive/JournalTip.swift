@@ -28,7 +28,7 @@ package struct JournalTip<Files: FileSystem>: ~Copyable {
         of directory: String, files: Files
     ) throws(FileSystemError) -> ClosedRange<JournalPosition>? {
         guard try files.status(at: directory)?.kind == .directory else { return nil }
-        let segments = try files.list(directory).compactMap(JournalPath.position(ofSegment:)).sorted()
+        let segments = try JournalPath.segments(in: directory, files)
         guard let first = segments.first, let last = segments.last else { return nil }
         return first...last
     }

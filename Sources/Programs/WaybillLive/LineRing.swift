@@ -1,4 +1,5 @@
 package import WaybillData
+internal import WaybillSystem
 
 /// The newest events, up to a number of rows and of bytes.
 ///
@@ -70,25 +71,14 @@ package struct LineRing {
     /// The event with an ordinal that is kept.
     package subscript(ordinal: Int) -> LiveRow {
         precondition((self.start..<self.end).contains(ordinal), "event \(ordinal) of \(self.start)..<\(self.end)")
-        var low = self.first
-        var high = self.batches.count
-        while high - low > 1 {
-            let middle = (low + high) / 2
-            if self.batches[middle].ordinal <= ordinal { low = middle } else { high = middle }
-        }
-        let (batch, start) = self.batches[low]
+        let next = self.batches[self.first...].partitionIndex { $0.ordinal <= ordinal }
+        let (batch, start) = self.batches[next - 1]
         return LiveRow(batch: batch, index: ordinal - start)
     }
 
     /// The ordinal of the first kept event after a place, ``end`` if none is.
     package func ordinal(after id: LineID) -> Int {
-        var low = self.start
-        var high = self.end
-        while low < high {
-            let middle = (low + high) / 2
-            if self[middle].id <= id { low = middle + 1 } else { high = middle }
-        }
-        return low
+        (self.start..<self.end).partitionIndex { self[$0].id <= id }
     }
 
     /// The event at a place.

@@ -64,21 +64,16 @@ package struct ErasureDigests<Files: FileSystem> {
     /// When the oldest piece of any chain was written; the end of time without pieces.
     private func oldestPiece() throws(UploadFailure) -> WallTime {
         var oldest = WallTime(milliseconds: .max)
-        var after: String?
-        repeat {
-            let page = try self.list("journal/", after: after, isFolded: true)
+        var pages = ListingPages(self.store, "journal/", isFolded: true)
+        while let page = try UploadFailure.inStore(pages.next()) {
             for folder in page.folders {
                 // The first key is the lowest position.
-                let first = try self.list(folder, after: nil, isFolded: false).objects.first
+                let first = try UploadFailure.inStore(self.store.list(folder, after: nil, isFolded: false)).objects
+                    .first
                 if let first { oldest = min(oldest, first.modified) }
             }
-            after = page.next
-        } while after != nil
+        }
         return oldest
-    }
-
-    private func list(_ prefix: String, after: String?, isFolded: Bool) throws(UploadFailure) -> ObjectListing {
-        try UploadFailure.inStore(self.store.list(prefix, after: after, isFolded: isFolded))
     }
 }
 

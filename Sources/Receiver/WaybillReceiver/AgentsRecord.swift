@@ -92,15 +92,13 @@ package struct AgentsRecord: Hashable, Sendable {
     /// All records, by receiver.
     package static func all(in store: any ObjectStore) throws(StoreError) -> [AgentsRecord] {
         var records: [AgentsRecord] = []
-        var after: String?
-        repeat {
-            let page = try store.list(Self.folder, after: after, isFolded: false)
+        var pages = ListingPages(store, Self.folder, isFolded: false)
+        while let page = try pages.next() {
             for object in page.objects where object.key.hasSuffix(Self.suffix) && records.count < Self.countMax {
                 guard let bytes = try store.read(object.key, 0..<Self.byteCountMax) else { continue }
                 if let record = AgentsRecord(bytes), record.key == object.key { records.append(record) }
             }
-            after = page.next
-        } while after != nil
+        }
         return records
     }
 

@@ -1,4 +1,5 @@
 internal import WaybillProjection
+internal import WaybillSystem
 
 /// Room of a fixed size, and a queue in front of it in which accounts take turns.
 ///
@@ -71,7 +72,7 @@ struct FairQueue<Ticket> {
         self.order += 1
         let waiter = Waiter(
             start: start, order: self.order, amount: amount, share: account.share, ticket: ticket())
-        let place = line.waiters.firstIndexBackwards { $0.start > start }
+        let place = line.waiters.partitionIndex { $0.start > start }
         line.waiters.insert(waiter, at: place)
         self.lines[account.principal] = line
         self.waiterCount += 1
@@ -140,18 +141,5 @@ struct FairQueue<Ticket> {
             next = (principal, start, order)
         }
         return next?.principal
-    }
-}
-
-extension Array {
-    /// Where to insert so that everything before satisfies `isBefore`; the array is partitioned by it.
-    fileprivate func firstIndexBackwards(where isBefore: (Element) -> Bool) -> Int {
-        var low = 0
-        var high = self.count
-        while low < high {
-            let middle = (low + high) / 2
-            if isBefore(self[middle]) { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 }

@@ -198,13 +198,8 @@ package final class JournalFeed: Sendable {
     }
 
     private static func firstEntry(from position: JournalPosition, in state: State) -> FeedEntry? {
-        var low = state.first
-        var high = state.entries.count
-        while low < high {
-            let middle = (low + high) / 2
-            if let entry = state.entries[middle], entry.position < position { low = middle + 1 } else { high = middle }
-        }
-        return low < state.entries.count ? state.entries[low] : nil
+        let index = state.entries[state.first...].partitionIndex { $0.map { $0.position < position } ?? false }
+        return index < state.entries.count ? state.entries[index] : nil
     }
 
     /// Whether anything follows a position, decided or not.
