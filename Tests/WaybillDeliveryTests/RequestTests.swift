@@ -122,11 +122,6 @@ private func credentials(_ provider: DeliverableProvider) throws -> Credentials 
         #expect(throws: Never.self) { try RequestTemplate(.snowplow, region: nil, endpoint: "http://c.example.com") }
     }
 
-    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")])
-    func `base64 is RFC 4648's`(plain: String, encoded: String) {
-        #expect(Base64.text(Array(plain.utf8)) == encoded)
-    }
-
     @Test(arguments: [0, 1, 70_000])
     func `gzip holds what went in`(byteCount: Int) throws {
         let bytes = (0..<byteCount).map { UInt8(truncatingIfNeeded: $0 * 7 >> 3) }

@@ -54,7 +54,7 @@ import WaybillSystem
         let slow = (1...8).map { Body(room, "10.0.1.\($0)") }
         for body in slow { #expect(room.take(128 << 10, for: body.place, Self.limits) == nil) }
         let large = Body(room, "10.0.2.1")
-        #expect(room.take(128 << 10, for: large.place, Self.limits) == .full)
+        #expect(room.take(128 << 10, for: large.place, Self.limits) == .memory)
         let small = Body(room, "10.0.2.2")
         #expect(room.take(4 << 10, for: small.place, Self.limits) == nil)
         #expect(slow.map(\.displacedCount).reduce(0, +) == 1)
@@ -90,7 +90,7 @@ import WaybillSystem
             #expect(room.settle(body.place))
         }
         let small = Body(room, "10.0.2.1")
-        #expect(room.take(1, for: small.place, Self.limits) == .full)
+        #expect(room.take(1, for: small.place, Self.limits) == .memory)
         #expect(!room.resize(waiting[0].place, to: 257 << 10, Self.limits))
         #expect(room.resize(waiting[0].place, to: 1 << 10, Self.limits))
         #expect(room.take(1, for: small.place, Self.limits) == nil)

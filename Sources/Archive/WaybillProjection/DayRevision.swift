@@ -36,9 +36,7 @@ package struct DayRevision: Hashable, Sendable {
         guard try files.status(ofEntry: Path.join(folder, DayFolder.successName))?.kind == .regular,
             let bytes = try files.contents(of: manifestPath, byteCountMax: 32 << 20)
         else { return nil }
-        var digest = SHA256Digest()
-        bytes.withUnsafeBytes { digest.update($0) }
-        let id = String(digest.finish().prefix(32))
+        let id = String(SHA256Digest.text(of: bytes).prefix(32))
         guard let json = JSONValue(bytes), let revision = json["revision"]?.count, let zone = json["zone"]?.string,
             let day = json["day"]?.string, let env = json["env"]?.string, let sealedAt = json["sealed_at"]?.string
         else { return nil }

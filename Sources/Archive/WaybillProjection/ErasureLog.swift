@@ -124,14 +124,7 @@ package struct ErasureLog<Files: FileSystem>: ~Copyable {
 
     static func key(in entries: [String: String]) -> [UInt8]? {
         guard let text = entries[Self.keyKey], text.utf8.count == 64 else { return nil }
-        var key: [UInt8] = []
-        var digits = Substring(text)
-        while !digits.isEmpty {
-            guard let byte = UInt8(digits.prefix(2), radix: 16) else { return nil }
-            key.append(byte)
-            digits = digits.dropFirst(2)
-        }
-        return key
+        return Hexadecimal.bytes(text)
     }
 
     static func people(in entries: [String: String]) -> [ErasedPeople.Kind: Set<ErasedPeople.Person>] {

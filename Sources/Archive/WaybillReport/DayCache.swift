@@ -43,10 +43,7 @@ struct DayCache<Files: FileSystem>: Sendable {
     }
 
     private func path(_ key: String) -> String {
-        var digest = SHA256Digest()
-        var text = key
-        text.withUTF8 { digest.update(UnsafeRawBufferPointer($0)) }
-        return Path.join(self.folder, digest.finish())
+        Path.join(self.folder, SHA256Digest.text(of: Array(key.utf8)))
     }
 
     /// The rows of a day; `nil` if they are not here.

@@ -28,8 +28,7 @@ package struct ClaimIdentity: Hashable, Sendable {
     static let stateKey = "life"
 
     static func isDigits(_ text: String) -> Bool {
-        text.utf8.count == 32
-            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        Hexadecimal.isText(text, digitCount: 32)
     }
 }
 
@@ -41,10 +40,6 @@ package struct ClaimHolder: Hashable, Sendable {
     package let life: String
     /// The clock of the holder, for people.
     package let time: WallTime
-
-    package init(merger: String, life: String, time: WallTime) {
-        (self.merger, self.life, self.time) = (merger, life, time)
-    }
 
     package func isOwn(_ identity: ClaimIdentity) -> Bool {
         self.merger == identity.merger && self.life == identity.life
@@ -60,11 +55,6 @@ package struct ClaimDone: Hashable, Sendable {
     /// Events.
     package let sentEventCount: Int
     package let deadEventCount: Int
-
-    package init(holder: ClaimHolder, recordCount: Int, sentEventCount: Int, deadEventCount: Int) {
-        self.holder = holder
-        (self.recordCount, self.sentEventCount, self.deadEventCount) = (recordCount, sentEventCount, deadEventCount)
-    }
 }
 
 /// What a read of a claim's object found.

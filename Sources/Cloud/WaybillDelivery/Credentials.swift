@@ -50,7 +50,7 @@ package struct Credentials: Hashable, Sendable {
         var text = text
         for (name, secret) in self.values.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             for form in [
-                secret.revealed, PercentEncoding.query(secret.revealed), RequestText.escaped(secret.revealed),
+                secret.revealed, URIText.encode(secret.revealed), RequestText.escaped(secret.revealed),
             ] {
                 text = text.replacing(form, with: "${\(name.variable(self.env))}")
             }

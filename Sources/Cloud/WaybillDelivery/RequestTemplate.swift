@@ -1,5 +1,6 @@
 package import WaybillEvent
 package import WaybillExport
+internal import WaybillSystem
 
 internal import WaybillCompression
 
@@ -32,7 +33,7 @@ extension RequestText {
             switch piece {
             case .plain(let text): text
             case .isHistorical: "false"
-            case .query(let name): PercentEncoding.query(credentials.revealed(name))
+            case .query(let name): URIText.encode(credentials.revealed(name))
             case .json(let name): Self.escaped(credentials.revealed(name))
             case .basic(let user, let password):
                 Base64.text(Array("\(credentials.revealed(user)):\(credentials.revealed(password))".utf8))
@@ -187,34 +188,5 @@ struct URLParts: Hashable {
     /// The text for messages.
     static func withoutCredentials(_ text: String) -> String {
         text.lastIndex(of: "@").map { "…" + text[$0...] } ?? text
-    }
-}
-
-/// Characters of a query's value (RFC 3986, section 3.4).
-enum PercentEncoding {
-    static func query(_ text: String) -> String {
-        text.utf8.map { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: String(UnicodeScalar(byte))
-            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
-            }
-        }.joined()
-    }
-}
-
-/// RFC 4648, section 4.
-enum Base64 {
-    private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-
-    static func text(_ bytes: [UInt8]) -> String {
-        var text = ""
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let group = bytes[start..<min(start + 3, bytes.count)]
-            let bits = group.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - group.count))
-            for index in 0..<4 {
-                text.append(index <= group.count ? Self.letters[bits >> (18 - 6 * index) & 63] : "=")
-            }
-        }
-        return text
     }
 }

@@ -159,7 +159,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
                 return self.refuse(.tooLarge, request, context)
             }
             if let refusal = self.door.room.take(bytes.readableBytes, for: request.place, configuration.room) {
-                return self.refuse(refusal.reason, request, context)
+                return self.refuse(refusal, request, context)
             }
             // Taken out, so that appending does not copy.
             self.phase = .refused
@@ -168,8 +168,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
             self.phase = .body(request)
         case (.end, .body(let request)):
             guard self.door.room.settle(request.place) else { return self.refuse(.displaced, request, context) }
-            self.phase = .waiting
-            self.places.change(context.channel) { $0.asked($1) }
+            self.wait(context)
             self.answer(request, context)
         case (.end, .line(let tunnels, let head, let headers)):
             self.wait(context)

@@ -17,15 +17,6 @@ final class DoorMemory: Sendable {
         let shareByteCountMax: Int
     }
 
-    enum Refusal: Hashable {
-        /// The address holds its share.
-        case share
-        /// All room is taken, by bodies that are not larger.
-        case full
-        /// It gave way to another body.
-        case displaced
-    }
-
     /// A request's room.
     final class Place: Sendable {
         fileprivate let number: Int
@@ -76,15 +67,15 @@ final class DoorMemory: Sendable {
     /// Takes room for bytes that came.
     ///
     /// - Returns: why there is none; `nil` if there is.
-    func take(_ count: Int, for place: Place, _ limits: Limits) -> Refusal? {
+    func take(_ count: Int, for place: Place, _ limits: Limits) -> DoorTelemetry.RefusalReason? {
         var displaced: [Place] = []
-        let refusal = self.state.withLock { state -> Refusal? in
-            guard let holding = state.holdings[place.number] else { return .full }
+        let refusal = self.state.withLock { state -> DoorTelemetry.RefusalReason? in
+            guard let holding = state.holdings[place.number] else { return .memory }
             if holding.isDisplaced { return .displaced }
             guard state.shares[place.address, default: 0] + count <= limits.shareByteCountMax else { return .share }
             let size = Self.size(holding.byteCount + count)
             while state.byteCount + count > limits.byteCountMax {
-                guard let largest = state.displaceLargest(above: size, limits) else { return .full }
+                guard let largest = state.displaceLargest(above: size, limits) else { return .memory }
                 displaced.append(largest)
             }
             state.change(place.number, by: count)
@@ -168,15 +159,5 @@ extension DoorMemory.State {
         self.holdings[number]?.isDisplaced = true
         self.displacedByteCount = after
         return holding.place
-    }
-}
-
-extension DoorMemory.Refusal {
-    var reason: DoorTelemetry.RefusalReason {
-        switch self {
-        case .share: .share
-        case .full: .memory
-        case .displaced: .displaced
-        }
     }
 }

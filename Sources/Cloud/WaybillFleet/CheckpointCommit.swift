@@ -55,36 +55,25 @@ package struct CheckpointCommit: Hashable, Sendable {
     }
 
     package var encoded: [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("fleet", self.fleet)
-        json.member("position", self.position.rawValue)
-        json.member("round", self.round)
-        json.member("merger", self.merger)
-        json.member("time", self.time.milliseconds)
-        json.key("chains")
-        json.beginArray()
-        for (chain, position) in self.chains.sorted(by: { $0.key < $1.key }) {
-            json.beginObject()
-            json.member("chain", chain.description)
-            json.member("position", position.rawValue)
-            json.endObject()
-        }
-        json.endArray()
-        json.key("lists")
-        json.beginArray()
-        for list in self.lists {
-            json.beginObject()
-            json.member("object", list.key)
-            json.member("bytes", list.byteCount)
-            json.member("sha256", list.sha256)
-            json.endObject()
-        }
-        json.endArray()
-        json.member("files", self.fileCount)
-        json.member("bytes", self.byteCount)
-        json.endObject()
-        return ManifestLine.sealed(Array(json.output.bytes))
+        ManifestLine.sealed(
+            JSONWriter.object { json in
+                json.member("fleet", self.fleet)
+                json.member("position", self.position.rawValue)
+                json.member("round", self.round)
+                json.member("merger", self.merger)
+                json.member("time", self.time.milliseconds)
+                json.member("chains", objects: self.chains.sorted { $0.key < $1.key }) { json, chain in
+                    json.member("chain", chain.key.description)
+                    json.member("position", chain.value.rawValue)
+                }
+                json.member("lists", objects: self.lists) { json, list in
+                    json.member("object", list.key)
+                    json.member("bytes", list.byteCount)
+                    json.member("sha256", list.sha256)
+                }
+                json.member("files", self.fileCount)
+                json.member("bytes", self.byteCount)
+            })
     }
 }
 
@@ -214,22 +203,16 @@ package struct CheckpointFile: Hashable, Sendable {
 
     /// A part of a list.
     static func encoded(_ files: some Sequence<CheckpointFile>) -> [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.key("files")
-        json.beginArray()
-        for file in files {
-            json.beginObject()
-            json.member("path", file.path)
-            json.member("bytes", file.byteCount)
-            json.member("sha256", file.sha256)
-            json.member("object", file.key)
-            json.member("offset", file.offset)
-            json.endObject()
-        }
-        json.endArray()
-        json.endObject()
-        return ManifestLine.sealed(Array(json.output.bytes))
+        ManifestLine.sealed(
+            JSONWriter.object { json in
+                json.member("files", objects: files) { json, file in
+                    json.member("path", file.path)
+                    json.member("bytes", file.byteCount)
+                    json.member("sha256", file.sha256)
+                    json.member("object", file.key)
+                    json.member("offset", file.offset)
+                }
+            })
     }
 }
 
@@ -268,13 +251,5 @@ package enum CheckpointFailure: DiskFailure, StoreFailure, CustomStringConvertib
         case .late: "another merger has made a checkpoint meanwhile"
         case .stopped: "the merger was stopped"
         }
-    }
-}
-
-extension SHA256Digest {
-    static func text(of bytes: [UInt8]) -> String {
-        var digest = SHA256Digest()
-        bytes.withUnsafeBytes { digest.update($0) }
-        return digest.finish()
     }
 }

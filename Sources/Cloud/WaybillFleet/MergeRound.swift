@@ -61,27 +61,21 @@ package struct MergeRound: Hashable, Sendable {
     }
 
     package var encoded: [UInt8] {
-        var json = JSONWriter()
-        json.beginObject()
-        json.member("round", self.number)
-        json.member("merger", self.merger)
-        json.member("time", self.time.milliseconds)
-        json.member("through", self.through.milliseconds)
-        json.key("pieces")
-        json.beginArray()
-        for piece in self.pieces {
-            json.beginObject()
-            json.member("chain", piece.chain.description)
-            json.member("position", piece.position.rawValue)
-            json.member("bytes", piece.byteCount)
-            json.member("sha256", piece.sha256)
-            json.endObject()
-        }
-        json.endArray()
-        if let erasures { json.member("erasures", erasures) }
-        if !self.setAsides.isEmpty { json.member("set_aside", array: self.setAsides) { $0.integer(Int64($1)) } }
-        json.endObject()
-        return ManifestLine.sealed(Array(json.output.bytes))
+        ManifestLine.sealed(
+            JSONWriter.object { json in
+                json.member("round", self.number)
+                json.member("merger", self.merger)
+                json.member("time", self.time.milliseconds)
+                json.member("through", self.through.milliseconds)
+                json.member("pieces", objects: self.pieces) { json, piece in
+                    json.member("chain", piece.chain.description)
+                    json.member("position", piece.position.rawValue)
+                    json.member("bytes", piece.byteCount)
+                    json.member("sha256", piece.sha256)
+                }
+                if let erasures { json.member("erasures", erasures) }
+                if !self.setAsides.isEmpty { json.member("set_aside", array: self.setAsides) { $0.integer(Int64($1)) } }
+            })
     }
 
     /// Reads a round; `nil` for bytes that are none, or not the one of that number.

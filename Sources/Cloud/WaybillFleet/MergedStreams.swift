@@ -44,28 +44,9 @@ struct MergedStreams {
         }
     }
 
-    /// 128 bits of SHA-256 over principal, LF and id.
-    private struct Key: Hashable {
-        let high: UInt64
-        let low: UInt64
-
-        init(_ name: StreamName) {
-            let digest = SHA256.digest(Array("\(name.principal)\n\(name.id.text)".utf8))
-            self.high = digest[..<8].reduce(0) { $0 << 8 | UInt64($1) }
-            self.low = digest[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
-        }
-
-        init?(_ text: Substring) {
-            guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
-                let low = UInt64(text.suffix(16), radix: 16)
-            else { return nil }
-            self.high = high
-            self.low = low
-        }
-
-        var text: String {
-            Hexadecimal.text(self.high, digitCount: 16) + Hexadecimal.text(self.low, digitCount: 16)
-        }
+    /// Of principal, LF and id.
+    private static func digest(of name: StreamName) -> ProofDigest {
+        ProofDigest(SHA256.digest(Array("\(name.principal)\n\(name.id.text)".utf8)))
     }
 
     private(set) var open: [StreamName: Stream] = [:]
@@ -74,7 +55,7 @@ struct MergedStreams {
     /// Where streams stood when their receiver joined the fleet, or when they got another owner: what is before is in the
     /// receiver's own archive, or in the former owner's stream.
     private(set) var before: [StreamName: UInt64] = [:]
-    private var whole: [Key: UInt64] = [:]
+    private var whole: [ProofDigest: UInt64] = [:]
     /// Streams that changed since the last ``takeChanges(_:)``.
     private var changed: Set<StreamName> = []
 
@@ -84,7 +65,7 @@ struct MergedStreams {
     /// Reads an entry of the state; `false` if it is none of a stream.
     mutating func restore(_ key: String, _ value: String) -> Bool {
         if key.hasPrefix("whole/") {
-            guard let name = Key(key.dropFirst(6)), let length = UInt64(value) else { return false }
+            guard let name = ProofDigest(key.utf8.dropFirst(6)), let length = UInt64(value) else { return false }
             self.whole[name] = length
             return true
         }
@@ -136,7 +117,7 @@ struct MergedStreams {
     }
 
     func wholeLength(of name: StreamName) -> UInt64? {
-        self.whole.isEmpty ? nil : self.whole[Key(name)]
+        self.whole.isEmpty ? nil : self.whole[Self.digest(of: name)]
     }
 
     mutating func add(_ range: Range<UInt64>, to name: StreamName) {
@@ -203,7 +184,7 @@ struct MergedStreams {
             let key = Self.key(of: name)
             if stream.isWhole, let length = stream.length {
                 self.open[name] = nil
-                let whole = Key(name)
+                let whole = Self.digest(of: name)
                 self.whole[whole] = length
                 lines.remove(key)
                 lines.set("whole/" + whole.text, String(length))
@@ -228,34 +209,16 @@ struct MergedStreams {
     /// Adds all of it to a rewrite of the state, in parts.
     func forEachPart<Failure: Error>(_ body: (StateLines) throws(Failure) -> Void) throws(Failure) {
         var lines = StateLines()
-        for (name, stream) in self.open {
-            lines.set(Self.key(of: name), stream.text)
-            if lines.count >= 4096 {
-                try body(lines)
-                lines = StateLines()
-            }
+        func set(_ key: String, _ text: String) throws(Failure) {
+            lines.set(key, text)
+            guard lines.count >= 4096 else { return }
+            try body(lines)
+            lines = StateLines()
         }
-        for (name, offset) in self.before {
-            lines.set(Self.beforeKey(of: name), String(offset))
-            if lines.count >= 4096 {
-                try body(lines)
-                lines = StateLines()
-            }
-        }
-        for (name, told) in self.told {
-            lines.set(Self.toldKey(of: name), told.text)
-            if lines.count >= 4096 {
-                try body(lines)
-                lines = StateLines()
-            }
-        }
-        for (key, length) in self.whole {
-            lines.set("whole/" + key.text, String(length))
-            if lines.count >= 4096 {
-                try body(lines)
-                lines = StateLines()
-            }
-        }
+        for (name, stream) in self.open { try set(Self.key(of: name), stream.text) }
+        for (name, offset) in self.before { try set(Self.beforeKey(of: name), String(offset)) }
+        for (name, told) in self.told { try set(Self.toldKey(of: name), told.text) }
+        for (key, length) in self.whole { try set("whole/" + key.text, String(length)) }
         try body(lines)
     }
 

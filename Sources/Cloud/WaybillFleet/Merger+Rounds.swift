@@ -92,10 +92,8 @@ extension Merger {
         guard let bytes = try MergeFailure.inStore(self.store.read(key, nil)) else {
             return nil
         }
-        var digest = SHA256Digest()
-        bytes.withUnsafeBytes { digest.update($0) }
         return HeldPiece(
-            bytes: bytes, sha256: digest.finish(), extent: try self.extent(of: bytes, startingAt: start))
+            bytes: bytes, sha256: SHA256Digest.text(of: bytes), extent: try self.extent(of: bytes, startingAt: start))
     }
 
     // MARK: Proposing

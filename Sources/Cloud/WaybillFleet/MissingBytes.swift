@@ -39,13 +39,6 @@ package struct BytesBefore: Hashable, Sendable {
     package let ranges: OffsetRanges
     /// The receivers whose own archives have them, sorted.
     package let holders: [String]
-
-    package init(principal: String, stream: String, ranges: OffsetRanges, holders: [String]) {
-        self.principal = principal
-        self.stream = stream
-        self.ranges = ranges
-        self.holders = holders
-    }
 }
 
 /// What a receiver was told that others have, when a stream came to it with its first bytes at another receiver.

@@ -55,45 +55,6 @@ package struct StoreRequest: Hashable, Sendable {
     }
 }
 
-/// Percent-encoding of signed requests: every byte but `A-Z a-z 0-9 - . _ ~`, so also `=`.
-package enum URIText {
-    package static func encode(_ text: String, keepingSlashes: Bool = false) -> String {
-        var encoded: [UInt8] = []
-        encoded.reserveCapacity(text.utf8.count)
-        for byte in text.utf8 {
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.append(byte)
-            case 0x2F where keepingSlashes: encoded.append(byte)
-            default:
-                encoded.append(UInt8(ascii: "%"))
-                encoded.append(Self.digits[Int(byte >> 4)])
-                encoded.append(Self.digits[Int(byte & 15)])
-            }
-        }
-        return String(decoding: encoded, as: UTF8.self)
-    }
-
-    private static let digits = Array("0123456789ABCDEF".utf8)
-
-    /// The text of a listing with `encoding-type=url`, where `+` stands for a space; `nil` for a bad escape.
-    static func decode(_ text: String) -> String? {
-        var decoded: [UInt8] = []
-        var rest = Array(text.utf8)[...]
-        while let byte = rest.popFirst() {
-            switch byte {
-            case UInt8(ascii: "+"): decoded.append(0x20)
-            case UInt8(ascii: "%"):
-                guard rest.count >= 2, let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
-                else { return nil }
-                decoded.append(value)
-                rest = rest.dropFirst(2)
-            default: decoded.append(byte)
-            }
-        }
-        return String(validating: decoded, as: UTF8.self)
-    }
-}
-
 /// What a signature says of the body.
 package enum PayloadDigest: Hashable, Sendable {
     /// Hexadecimal SHA-256; the store refuses other bytes.

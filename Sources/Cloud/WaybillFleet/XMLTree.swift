@@ -18,10 +18,6 @@ struct XMLElement: Hashable {
     /// The text of the first child of that name.
     func text(of name: String) -> String? { self.first(name)?.text }
 
-    init(name: String) {
-        self.name = name
-    }
-
     /// - Returns: the root; `nil` for what is not such a text.
     static func parse(_ bytes: [UInt8]) -> XMLElement? {
         guard String(validating: bytes, as: UTF8.self) != nil else { return nil }

@@ -92,11 +92,6 @@ package struct PieceCutter<Files: FileSystem>: ~Copyable {
         /// Whether lines precede that the next mark covers; a mark that covers only itself begins a group.
         var hasUncovered = false
 
-        init(base: JournalPosition, scanner: consuming SegmentScanner<Files>) {
-            self.base = base
-            self.scanner = scanner
-        }
-
         mutating func noteMark() {
             self.hasUncovered = false
             if self.scanner.receivedAt != .unknown { self.time = self.scanner.receivedAt }

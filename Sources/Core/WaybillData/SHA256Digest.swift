@@ -20,6 +20,13 @@ package struct SHA256Digest: ~Copyable {
         EVP_DigestUpdate(self.context, bytes.baseAddress, bytes.count)
     }
 
+    /// The digest of bytes in memory.
+    package static func text(of bytes: [UInt8]) -> String {
+        var digest = SHA256Digest()
+        bytes.withUnsafeBytes { digest.update($0) }
+        return digest.finish()
+    }
+
     /// The digest of a file.
     ///
     /// - Parameter byteCount: how many of its bytes, all by default.
@@ -35,13 +42,13 @@ package struct SHA256Digest: ~Copyable {
 
     /// Whether text has the format that ``finish()`` returns.
     package static func isText(_ text: String) -> Bool {
-        text.utf8.count == 64 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        Hexadecimal.isText(text, digitCount: 64)
     }
 
     /// Returns 64 hexadecimal digits; nothing can be added after it.
     package mutating func finish() -> String {
         var digest = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(self.context, &digest, nil)
-        return digest.map { Hexadecimal.text($0, digitCount: 2) }.joined()
+        return Hexadecimal.text(digest)
     }
 }

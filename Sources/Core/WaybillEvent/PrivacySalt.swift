@@ -35,11 +35,7 @@ package struct PrivacySalt: Hashable, Sendable {
 
     /// Parses ``hexadecimal``; `nil` for anything else.
     package init?(hexadecimal text: String) {
-        let digits = Array(text.utf8)
-        guard digits.count == 64 else { return nil }
-        let bytes = stride(from: 0, to: 64, by: 2).compactMap { index in
-            UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16)
-        }
+        guard let bytes = Hexadecimal.bytes(text) else { return nil }
         self.init(bytes)
     }
 

@@ -1,4 +1,5 @@
 internal import WaybillProtocol
+internal import WaybillSystem
 
 /// The certificates that their authorities have revoked, from a file of revocation lists (PEM, "X509 CRL").
 ///

@@ -1,4 +1,5 @@
 internal import WaybillJSON
+internal import WaybillSystem
 
 extension Message {
     /// Decodes the message at the start of `bytes`.

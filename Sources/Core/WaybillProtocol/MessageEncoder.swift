@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 extension Message {
     /// The message's line with its LF, as defined in `Protocol/protocol.md` section 3.
     package var encoded: [UInt8] {

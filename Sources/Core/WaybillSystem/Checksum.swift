@@ -60,6 +60,11 @@ package enum Hexadecimal {
         bytes.map { self.text($0, digitCount: 2) }.joined()
     }
 
+    /// Whether a text has so many digits, and nothing else.
+    package static func isText(_ text: String, digitCount: Int) -> Bool {
+        text.utf8.count == digitCount && self.bytes(text) != nil
+    }
+
     /// Reads what ``text(_:)`` returns; `nil` for anything else.
     package static func bytes(_ digits: some StringProtocol) -> [UInt8]? {
         guard digits.utf8.count % 2 == 0 else { return nil }

@@ -14,22 +14,52 @@ package enum PercentText {
     }
 
     package static func decode(_ text: Substring) -> String? {
-        guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
-        var decoded: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                decoded.append(byte)
-                continue
-            }
-            guard rest.count >= 2, let value = UInt8(Substring(rest.prefix(2)), radix: 16) else { return nil }
-            decoded.append(value)
-            rest = rest.dropFirst(2)
-        }
-        return String(decoding: decoded, as: UTF8.self)
+        decoded(text, isForm: false).map { String(decoding: $0, as: UTF8.self) }
     }
 
     private static func isEncoded(_ byte: UInt8) -> Bool {
         byte <= 0x20 || byte == 0x7F || byte == UInt8(ascii: "%")
     }
+}
+
+/// Percent-encoding of signed requests: every byte but `A-Z a-z 0-9 - . _ ~`, so also `=`.
+package enum URIText {
+    package static func encode(_ text: String, keepingSlashes: Bool = false) -> String {
+        var encoded: [UInt8] = []
+        encoded.reserveCapacity(text.utf8.count)
+        for byte in text.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.append(byte)
+            case 0x2F where keepingSlashes: encoded.append(byte)
+            default:
+                encoded.append(UInt8(ascii: "%"))
+                encoded.append(Self.digits[Int(byte >> 4)])
+                encoded.append(Self.digits[Int(byte & 15)])
+            }
+        }
+        return String(decoding: encoded, as: UTF8.self)
+    }
+
+    private static let digits = Array("0123456789ABCDEF".utf8)
+
+    /// The text of a listing with `encoding-type=url`, where `+` stands for a space; `nil` for a bad escape.
+    package static func decode(_ text: String) -> String? {
+        decoded(text[...], isForm: true).flatMap { String(validating: $0, as: UTF8.self) }
+    }
+}
+
+/// - Parameter isForm: whether `+` is a space.
+private func decoded(_ text: Substring, isForm: Bool) -> [UInt8]? {
+    var decoded: [UInt8] = []
+    var rest = text.utf8[...]
+    while let byte = rest.popFirst() {
+        guard byte == UInt8(ascii: "%") else {
+            decoded.append(isForm && byte == UInt8(ascii: "+") ? 0x20 : byte)
+            continue
+        }
+        guard rest.count >= 2, let value = UInt8(Substring(rest.prefix(2)), radix: 16) else { return nil }
+        decoded.append(value)
+        rest = rest.dropFirst(2)
+    }
+    return decoded
 }

@@ -287,11 +287,6 @@ private struct TZifReader {
         }
     }
 
-    init(name: String, bytes: [UInt8]) {
-        self.name = name
-        self.bytes = bytes
-    }
-
     mutating func read() throws(TimeZoneError) -> TimeZoneRules {
         var header = try self.header()
         var timeSize = 4
@@ -472,10 +467,6 @@ struct POSIXTimeZone: Hashable, Sendable {
 private struct POSIXTimeZoneParser {
     let text: [UInt8]
     var position = 0
-
-    init(text: [UInt8]) {
-        self.text = text
-    }
 
     var isAtEnd: Bool { self.position == self.text.count }
     var peek: UInt8? { self.isAtEnd ? nil : self.text[self.position] }

@@ -7,12 +7,6 @@ package struct RequestHead: Sendable {
     package let uri: String
     package let headers: [(name: String, value: String)]
 
-    package init(method: String, uri: String, headers: [(name: String, value: String)]) {
-        self.method = method
-        self.uri = uri
-        self.headers = headers
-    }
-
     /// The values of a header, whatever the case of its name.
     package func values(_ name: String) -> [String] {
         self.headers.filter { $0.name.lowercased() == name }.map(\.value)

@@ -213,11 +213,7 @@ package struct PageFile: Sendable {
         self.path = path
         self.contentType = contentType
         self.bytes = Array(UnsafeBufferPointer(start: file.bytes, count: file.count))
-        self.tag = "\"" + SHA256.digest(self.bytes).prefix(8).map { Self.hexadecimal($0) }.joined() + "\""
-    }
-
-    private static func hexadecimal(_ byte: UInt8) -> String {
-        (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        self.tag = "\"" + Hexadecimal.text(SHA256.digest(self.bytes).prefix(8)) + "\""
     }
 
     package static let all = [

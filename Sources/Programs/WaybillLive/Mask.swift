@@ -51,7 +51,7 @@ package struct Mask: Sendable {
     /// What stands for a value.
     func name(of value: some Collection<UInt8>) -> String {
         let digest = SHA256.digest(self.secret + value)
-        return "masked-" + digest.prefix(5).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        return "masked-" + Hexadecimal.text(digest.prefix(5))
     }
 
     /// The line with names in place of values; `nil` if it has none of the members.

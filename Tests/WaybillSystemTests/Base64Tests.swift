@@ -1,5 +1,4 @@
 import Testing
-import WaybillProtocol
 import WaybillSystem
 
 @Suite struct Base64Tests {
