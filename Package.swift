@@ -370,7 +370,7 @@ let package = Package(
                 "WaybillFleet", "WaybillHost", "WaybillProjection", "WaybillServerTestSupport", "WaybillSystem",
                 "WaybillTesting", "WaybillTestSupport", logging,
             ]),
-        tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", nio, nioEmbedded, nioHTTP]),
+        tests("WaybillHostTests", ["WaybillHost", "WaybillSystem", logging, nio, nioEmbedded, nioHTTP]),
         tests(
             "WaybillDispatchTests",
             [

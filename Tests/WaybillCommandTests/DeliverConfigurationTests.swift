@@ -2,6 +2,7 @@ import Testing
 import WaybillDelivery
 import WaybillEvent
 import WaybillExport
+import WaybillHost
 import WaybillSystem
 
 @testable import WaybillCommands
@@ -13,7 +14,7 @@ import WaybillSystem
             .problems.map { $0.text(in: "f") }
     }
 
-    private static func file(_ deliver: String, _ rest: String = "") throws(DeliverFile.Failure) -> DeliverFile {
+    private static func file(_ deliver: String, _ rest: String = "") throws(ConfigurationProblems) -> DeliverFile {
         try DeliverFile(ConfigurationFile(yaml: "deliver: \(deliver)\n\(rest)", directory: "/etc/waybill"), "f")
     }
 
@@ -37,8 +38,8 @@ import WaybillSystem
     @Test func `in a fleet the merger has a name`() throws {
         let store = "store: {url: 's3://example-events/w'}\n"
         #expect(try Self.file("{data: /data}", store + "merger: {data: /data, name: m1}").merger == "m1")
-        #expect(throws: DeliverFile.Failure.self) { try Self.file("{data: /data}", store) }
-        #expect(throws: DeliverFile.Failure.self) {
+        #expect(throws: ConfigurationProblems.self) { try Self.file("{data: /data}", store) }
+        #expect(throws: ConfigurationProblems.self) {
             try DeliverFile(ConfigurationFile(yaml: "receiver: {data: /data}", directory: "."), "f")
         }
     }

@@ -1,4 +1,5 @@
 import Testing
+import WaybillHost
 import WaybillIngest
 import WaybillSystem
 

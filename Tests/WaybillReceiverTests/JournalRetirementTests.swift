@@ -2,6 +2,7 @@ import Logging
 import Testing
 import WaybillData
 import WaybillFleet
+import WaybillHost
 import WaybillSystem
 import WaybillTestSupport
 

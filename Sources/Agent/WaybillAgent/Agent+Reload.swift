@@ -1,57 +1,23 @@
-internal import WaybillHost
-package import WaybillSystem
+package import WaybillHost
+internal import WaybillSystem
 
 /// What changes while the agent runs.
-extension Agent {
+extension Agent: ReloadableService {
     /// Applies what can change while the agent runs; all of it or nothing.
     ///
     /// Certificates, the token and shared spools are opened first, as at a start. When something has changed, the agent
     /// connects again; a file continues where the receiver says that it stands.
-    ///
-    /// - Parameter changes: compares the new configuration with the one at the start and the one taken last.
-    package func reload(
-        _ configuration: AgentConfiguration,
-        changes: (_ started: AgentConfiguration, _ taken: AgentConfiguration) -> [ConfigurationChange]
-    ) {
-        let taken = self.live.taken.withLock { $0 }
-        let new = taken.taking(configuration)
-        var changes = changes(self.configuration, taken)
-        let tls: TLSClient?
-        let token: Secret?
-        do {
-            tls = try self.renewed(configuration, &changes)
-            token = try new.presentToken(on: POSIXFileSystem())
-            try self.createSharedSpools(new)
-        } catch {
-            return self.refuseReload(["\(error)"])
+    package func apply(_ new: AgentConfiguration, _ changes: inout [ConfigurationChange]) throws {
+        let taken = self.reloader.taken
+        let tls = try self.renewed(new, &changes)
+        let token = try new.presentToken(on: POSIXFileSystem())
+        try self.createSharedSpools(new)
+        if self.live.token.withLock({ $0 }) != token, new.tokenFile == taken.tokenFile {
+            changes.append(.token(in: "agent.token_file"))
         }
-        let before = self.live.token.withLock { $0 }
-        if before != token, new.tokenFile == taken.tokenFile {
-            changes.append(
-                ConfigurationChange(
-                    key: "agent.token_file (token)", old: "former", new: "another one", needsRestart: false))
-        }
-        if configuration.status.tokenFile == taken.status.tokenFile, configuration.status.token != taken.status.token {
-            changes.append(
-                ConfigurationChange(
-                    key: "agent.status_token_file (token)", old: "former", new: "another one", needsRestart: false))
-        }
-        switch self.post(new, tls, changes) {
-        case .refused(let problem): self.refuseReload([problem])
-        case .taken:
-            self.live.taken.withLock { $0 = new }
-            self.live.token.withLock { $0 = token }
-            self.live.statusToken.current = new.status.token
-            let counted = changes
-            self.live.reloads.withLock { $0.count(counted) }
-            self.telemetry.reloaded(counted)
-        }
-    }
-
-    /// Counts a configuration that cannot be used, and logs why.
-    package func refuseReload(_ problems: [String]) {
-        self.live.reloads.withLock { $0.count(.refused) }
-        self.telemetry.reloadRefused(problems)
+        changes += taken.status.tokenChanges(to: new.status, in: "agent")
+        if case .refused(let problem) = self.post(new, tls, changes) { throw ConfigurationProblems([problem]) }
+        self.live.token.withLock { $0 = token }
     }
 
     /// Hands a configuration to the pump, and waits for its answer.
@@ -74,7 +40,7 @@ extension Agent {
         _ new: AgentConfiguration, _ inbox: PumpInbox
     ) -> (@Sendable () -> any BatchBuffers)? {
         let live = self.live
-        let former = live.taken.withLock { $0 }
+        let former = self.reloader.taken
         guard
             new.compressionLevel != former.compressionLevel
                 || new.compressionThreadCount != former.compressionThreadCount

@@ -2,7 +2,7 @@ package import Logging
 internal import NIOCore
 internal import NIOPosix
 internal import ServiceLifecycle
-internal import WaybillHost
+package import WaybillHost
 package import WaybillProtocol
 package import WaybillSystem
 internal import WaybillTail
@@ -11,21 +11,27 @@ internal import WaybillTail
 ///
 /// Graceful shutdown, or cancelling the task, asks the pump to drain; what is not acknowledged by the deadline is still on disk.
 package final class Agent: Service {
-    let configuration: AgentConfiguration
+    package let reloader: Reloader<AgentConfiguration>
     let telemetry: AgentTelemetry
     private let result = Lock<AgentOutcome?>(nil)
     /// What a reload replaces.
-    let live: AgentLive
+    let live = AgentLive()
     /// The threads for calls that may never return, wherever sources are.
     let mounts: RemoteMounts
 
     package init(configuration: AgentConfiguration, logger: Logger, manager: ServiceManager = .none) {
         precondition(!configuration.receivers.isEmpty, "an agent needs a receiver")
-        self.configuration = configuration
         self.telemetry = AgentTelemetry(logger: logger, manager: manager)
-        self.live = AgentLive(configuration)
+        self.reloader = Reloader(
+            configuration,
+            ReloadTelemetry(
+                logger, restartNeeded: .agentRestartNeeded, refused: .agentReloadRefused,
+                unchanged: "configuration reloaded"))
         self.mounts = RemoteMounts(except: configuration.stateDirectory)
     }
+
+    /// What it was started with.
+    var configuration: AgentConfiguration { self.reloader.started }
 
     /// How the run ended; `nil` while it runs.
     package var outcome: AgentOutcome? {
@@ -228,21 +234,12 @@ package final class Agent: Service {
 
 /// What a reload replaces while the agent runs, outside of its pump.
 final class AgentLive: Sendable {
-    /// The configuration that was taken last.
-    let taken: Lock<AgentConfiguration>
-    /// The token that the agent had then.
+    /// The token that the agent had when it took a configuration last.
     let token = Lock<Secret?>(nil)
     let tls = Lock<TLSClient?>(nil)
     let compression = Lock<Compression?>(nil)
-    let statusToken: StatusToken
     /// The pump's; `nil` before it starts.
     let inbox = Lock<PumpInbox?>(nil)
-    let reloads = Lock(ReloadCounts())
-
-    init(_ configuration: AgentConfiguration) {
-        self.taken = Lock(configuration)
-        self.statusToken = StatusToken(configuration.status.token)
-    }
 
     /// Remembers the token, for a reload to compare; each connection reads it again, and says why it cannot.
     func rememberToken(of configuration: AgentConfiguration) {

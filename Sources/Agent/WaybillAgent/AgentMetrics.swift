@@ -18,8 +18,6 @@ extension Agent {
         _ inbox: PumpInbox, _ group: any EventLoopGroup
     ) async throws(MetricsServer.Failure) -> MetricsServer? {
         let configuration = self.configuration
-        let listening = MetricsListening(
-            address: configuration.status.metrics, socket: configuration.status.socket, token: self.live.statusToken)
         let answers = MetricsAnswers(
             page: { eventLoop in
                 Self.ask(inbox, eventLoop) { .standing($0) }.map { standing in
@@ -35,7 +33,9 @@ extension Agent {
             status: { _, channel in
                 Self.ask(inbox, channel.eventLoop) { .report($0) }.map { $0.json(configuration) }
             })
-        guard let server = try await MetricsServer.start(on: listening, group: group, answers) else { return nil }
+        let server = try await MetricsServer.start(
+            on: configuration.status, token: self.reloader.statusToken, group: group, answers)
+        guard let server else { return nil }
         for place in server.places { self.telemetry.metricsServed(on: place) }
         return server
     }
@@ -44,7 +44,7 @@ extension Agent {
     private func addOwn(to page: inout MetricsPage) {
         page.addBuild(self.configuration.software, protocol: LineProtocol.versions)
         page.add(.agentCertificateExpiry, self.live.tls.withLock { $0?.expiry }.map { Int($0.milliseconds / 1000) })
-        page.addReloads(self.live.reloads.withLock { $0 }, as: .agentReloads)
+        self.reloader.telemetry.add(to: &page, as: .agentReloads)
     }
 
     /// Asks the pump; fails once it has ended.

@@ -33,7 +33,7 @@ package struct AgentReload: Sendable {
     static let stopping = "the agent is stopping"
 }
 
-extension AgentConfiguration {
+extension AgentConfiguration: ReloadableConfiguration {
     /// This configuration of a running agent with everything of another one that can change while it runs.
     ///
     /// The rest needs a restart: who the agent is, where its state is, and where it answers.

@@ -58,11 +58,11 @@ package actor DeliveryService {
 
     /// Serves metrics and status, if an address or a socket is named.
     package nonisolated func serveMetrics(
-        on listening: MetricsListening
+        on places: StatusPlaces, token: StatusToken
     ) async throws(MetricsServer.Failure) -> MetricsServer? {
         let board = self.board
         return try await MetricsServer.start(
-            on: listening, group: MultiThreadedEventLoopGroup.singleton,
+            on: places, token: token, group: MultiThreadedEventLoopGroup.singleton,
             MetricsAnswers(
                 page: { $0.makeSucceededFuture(board.page(at: POSIXClock().wallTime())) },
                 liveness: { $0.makeSucceededVoidFuture() },

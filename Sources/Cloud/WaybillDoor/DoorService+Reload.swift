@@ -1,41 +1,20 @@
 package import WaybillIngest
-internal import WaybillHost
-package import WaybillSystem
+package import WaybillHost
+internal import WaybillSystem
 
 /// What changes while the door is open.
-extension DoorService {
+extension DoorService: ReloadableService {
     /// Applies what can change while the door is open; all or nothing.
     ///
     /// No connection ends: requests whose head comes from now on are judged by it, and new connections get the certificate.
-    ///
-    /// - Parameter changes: compares the new configuration with the one at the start and the one applied last.
-    package func reload(
-        _ configuration: DoorConfiguration,
-        changes: (_ started: DoorConfiguration, _ taken: DoorConfiguration) -> [ConfigurationChange]
-    ) {
-        let taken = self.taken.withLock { $0 }
-        let new = self.configuration.taking(configuration)
-        var changed = changes(self.configuration, taken)
-        if configuration.status.tokenFile == taken.status.tokenFile, configuration.status.token != taken.status.token {
-            changed.append(
-                ConfigurationChange(
-                    key: "ingest.status_token_file (token)", old: "former", new: "another one", needsRestart: false))
-        }
-        do throws(TLSSetupError) {
-            try self.renew(new, &changed)
-        } catch {
-            return self.telemetry.reloadRefused([error.description])
-        }
-        self.statusToken.current = new.status.token
-        self.taken.withLock { $0 = new }
+    package func apply(_ new: DoorConfiguration, _ changes: inout [ConfigurationChange]) throws {
+        changes += self.reloader.taken.status.tokenChanges(to: new.status, in: "ingest")
+        try self.renew(new, &changes)
         self.door.use(new)
-        self.telemetry.reloaded(changed)
-        self.telemetry.limited(self.door.settings)
     }
 
-    /// Counts a configuration that could not be read, and logs why.
-    package func refuseReload(_ problems: [String]) {
-        self.telemetry.reloadRefused(problems)
+    package func reloaded() {
+        self.telemetry.limited(self.door.settings)
     }
 
     static func server(_ configuration: DoorConfiguration) throws(TLSSetupError) -> TLSServer? {
@@ -50,22 +29,11 @@ extension DoorService {
     private func renew(
         _ configuration: DoorConfiguration, _ changes: inout [ConfigurationChange]
     ) throws(TLSSetupError) {
-        guard let server = try Self.server(configuration), let old = self.tls.withLock({ $0 }) else { return }
-        guard !server.hasCertificate(of: old) else { return self.tls.withLock { $0 = server } }
-        let (now, path) = (POSIXClock().wallTime(), configuration.certificate ?? "")
-        guard server.start <= now else {
-            throw TLSSetupError(
-                "TLS: the new certificate in \(path) is not valid before \(server.start.text); set this host's clock, or "
-                    + "renew it")
-        }
-        guard server.expiry > now else {
-            throw TLSSetupError("TLS: the new certificate in \(path) expired at \(server.expiry.text); renew it")
-        }
-        changes.append(
-            ConfigurationChange(
-                key: "ingest.tls (certificate)", old: "valid until \(old.expiry.text)",
-                new: "valid until \(server.expiry.text)", needsRestart: false))
+        guard let server = try Self.server(configuration), let former = self.tls.withLock({ $0 }) else { return }
+        let change = try server.change(from: former, chain: configuration.certificate ?? "", in: "ingest")
         self.tls.withLock { $0 = server }
+        guard let change else { return }
+        changes.append(change)
         self.telemetry.certificateUsed(until: server.expiry)
     }
 
@@ -79,16 +47,16 @@ extension DoorService {
             stamps = found
             var changes: [ConfigurationChange] = []
             do throws(TLSSetupError) {
-                try self.renew(self.taken.withLock { $0 }, &changes)
+                try self.renew(self.reloader.taken, &changes)
                 if !changes.isEmpty { self.telemetry.certificateRenewed(changes) }
             } catch {
-                self.telemetry.reloadRefused([error.description])
+                self.refuseReload(error)
             }
         }
     }
 
     private func certificateStamps(on files: POSIXFileSystem) -> [FileStamp] {
-        let configuration = self.taken.withLock { $0 }
+        let configuration = self.reloader.taken
         return [configuration.certificate, configuration.privateKey].compactMap(\.self).map { FileStamp($0, on: files) }
     }
 }

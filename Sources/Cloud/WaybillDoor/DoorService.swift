@@ -5,29 +5,26 @@ internal import NIOPosix
 internal import ServiceLifecycle
 package import WaybillIngest
 internal import WaybillJSON
-internal import WaybillHost
+package import WaybillHost
 internal import WaybillSystem
 
 /// The door as a service: listens, stores, and tells how it is.
 package final class DoorService: Service {
-    /// What it was started with.
-    let configuration: DoorConfiguration
-    /// What applies now.
-    let taken: Lock<DoorConfiguration>
+    package let reloader: Reloader<DoorConfiguration>
     let door: Door
     let telemetry: DoorTelemetry
     let tls = Lock<TLSServer?>(nil)
-    let statusToken: StatusToken
     private let logger: Logger
 
     package init(_ configuration: DoorConfiguration, logger: Logger) {
-        self.configuration = configuration
-        self.taken = Lock(configuration)
         self.telemetry = DoorTelemetry(logger: logger)
         self.door = Door(configuration, telemetry: self.telemetry)
-        self.statusToken = StatusToken(configuration.status.token)
+        self.reloader = Reloader(configuration, self.telemetry.reloads)
         self.logger = logger
     }
+
+    /// What it was started with.
+    private var configuration: DoorConfiguration { self.reloader.started }
 
     package func run() async throws {
         let (door, telemetry) = (self.door, self.telemetry)
@@ -60,10 +57,7 @@ package final class DoorService: Service {
             let channel = try await self.listen(door, group)
             telemetry.limited(door.settings)
             let metrics = try await MetricsServer.start(
-                on: MetricsListening(
-                    address: self.configuration.status.metrics, socket: self.configuration.status.socket,
-                    token: self.statusToken),
-                group: group, self.answers)
+                on: self.configuration.status, token: self.reloader.statusToken, group: group, self.answers)
             self.logger.notice(
                 "the door is open",
                 metadata: [

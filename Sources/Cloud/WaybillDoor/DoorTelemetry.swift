@@ -47,7 +47,6 @@ package final class DoorTelemetry: Sendable {
         var reach: Duration?
         /// Whether the last group was stored.
         var isStoring = true
-        var reloads = ReloadCounts()
         var certificateExpiry: WallTime?
         /// When the log last said that no file was left for a connection.
         var fileNotice: MonotonicTime?
@@ -61,10 +60,12 @@ package final class DoorTelemetry: Sendable {
     /// Days of the quarantine that were deleted.
     let deletedDayCount = Atomic(0)
     let logger: Logger
+    let reloads: ReloadTelemetry
     private let started = POSIXClock().wallTime()
 
     package init(logger: Logger) {
         self.logger = logger
+        self.reloads = ReloadTelemetry(logger, restartNeeded: .doorRestartNeeded, refused: .doorReloadRefused)
     }
 
     func answered(_ dialect: Dialect, status: Int, took: Duration?) {
@@ -156,30 +157,6 @@ package final class DoorTelemetry: Sendable {
         )
     }
 
-    // MARK: Reloads
-
-    func reloaded(_ changes: [ConfigurationChange]) {
-        self.counts.withLock { $0.reloads.count(changes) }
-        let applied = changes.filter { !$0.needsRestart }.map(\.description)
-        let waiting = changes.filter(\.needsRestart).map(\.description)
-        self.logger.notice(
-            changes.isEmpty ? "configuration reloaded: nothing changed" : "configuration reloaded",
-            metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
-        guard !waiting.isEmpty else { return }
-        self.logger.warning(
-            .doorRestartNeeded, "these changes of the configuration need a restart",
-            metadata: ["changes": "\(waiting.joined(separator: "; "))"])
-    }
-
-    func reloadRefused(_ problems: [String]) {
-        self.counts.withLock { $0.reloads.count(.refused) }
-        for problem in problems {
-            self.logger.error(
-                .doorReloadRefused, "the new configuration is refused, the old one stays",
-                metadata: ["problem": "\(problem)"])
-        }
-    }
-
     func certificateRenewed(_ changes: [ConfigurationChange]) {
         self.logger.notice(
             "the certificate was renewed",
@@ -265,7 +242,7 @@ package final class DoorTelemetry: Sendable {
         page.add(.spoolBytes, self.spools.byteCount)
         page.add(.durableTime, self.commits)
         page.add(.answerTime, self.answers)
-        page.addReloads(counts.reloads)
+        self.reloads.add(to: &page)
         page.add(.certificateExpiry, counts.certificateExpiry.map { Int($0.milliseconds / 1000) })
         page.addBuild(door.settings.configuration.software, protocol: [])
         door.tunnels?.write(to: &page)

@@ -58,7 +58,7 @@ package struct DoorConfiguration: Sendable {
     }
 }
 
-extension DoorConfiguration {
+extension DoorConfiguration: ReloadableConfiguration {
     /// This configuration of an open door with everything of another one that can change while it is open.
     ///
     /// The rest needs a restart: where it listens and answers, whether it has TLS, where it writes, what it remembers, and where

@@ -88,5 +88,5 @@ extension Metric {
 
     /// Of the metrics that count reloads.
     package static let reloadOutcome = MetricLabel(
-        "outcome", ReloadCounts.Outcome.allCases, [.partial: "some changes need a restart"])
+        "outcome", ReloadTelemetry.Outcome.allCases, [.partial: "some changes need a restart"])
 }

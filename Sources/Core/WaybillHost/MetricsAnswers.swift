@@ -1,23 +1,4 @@
 package import NIOCore
-package import WaybillSystem
-
-/// Where a program answers requests about itself.
-package struct MetricsListening: Sendable {
-    /// `nil` for no address.
-    package var address: NetworkAddress?
-    /// The path of a UNIX socket, for users who may open it; `nil` for none.
-    package var socket: String?
-    /// What other machines must show for `GET /status`; `nil`: they get none.
-    package var token: StatusToken
-
-    package init(address: NetworkAddress?, socket: String? = nil, token: StatusToken = StatusToken(nil)) {
-        self.address = address
-        self.socket = socket
-        self.token = token
-    }
-
-    var isEmpty: Bool { self.address == nil && self.socket == nil }
-}
 
 /// What a program answers about itself; each is made for the request, and nothing while no one asks.
 package struct MetricsAnswers: Sendable {

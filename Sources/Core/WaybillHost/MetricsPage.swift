@@ -1,4 +1,4 @@
-package import WaybillSystem
+internal import WaybillSystem
 
 /// A page of metrics in Prometheus' text format, version 0.0.4, which OpenMetrics readers accept as well.
 ///
@@ -116,12 +116,5 @@ extension MetricsPage {
     package mutating func addBuild(_ software: String?, protocol versions: [UInt64]) {
         let version = software?.split(separator: "/").last.map(String.init) ?? "unknown"
         self.add(.build) { $0.sample(1, version, versions.map { "\($0)" }.joined(separator: ",")) }
-    }
-
-    /// Adds how often the configuration was read again.
-    ///
-    /// - Parameter metric: an agent has one of its own.
-    package mutating func addReloads(_ counts: ReloadCounts, as metric: Metric = .reloads) {
-        self.add(metric, by: ReloadCounts.Outcome.self) { counts[$0] }
     }
 }

@@ -1,6 +1,6 @@
 package import NIOCore
 internal import NIOPosix
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Answers what a program tells about itself, made for each request; `Protocol/metrics.md` describes the answers.
 ///
@@ -47,15 +47,16 @@ package final class MetricsServer: Sendable {
         self.socket = socket
     }
 
+    /// - Parameter token: what other machines must show for `GET /status`.
     /// - Returns: `nil` if it is to listen nowhere.
     package static func start(
-        on listening: MetricsListening, group: any EventLoopGroup, _ answers: MetricsAnswers
+        on listening: StatusPlaces, token: StatusToken, group: any EventLoopGroup, _ answers: MetricsAnswers
     ) async throws(Failure) -> MetricsServer? {
-        guard !listening.isEmpty else { return nil }
+        guard listening.metrics != nil || listening.socket != nil else { return nil }
         let places = ConnectionPlaces()
         var channel: (any Channel)?
-        if let address = listening.address {
-            let access = StatusAccess(token: listening.token)
+        if let address = listening.metrics {
+            let access = StatusAccess(token: token)
             let bootstrap = Self.bootstrap(group, places, answers, access)
                 .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             do {

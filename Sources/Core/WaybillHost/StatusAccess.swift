@@ -1,4 +1,4 @@
-internal import WaybillSystem
+package import WaybillSystem
 
 /// Who may read `GET /status`, which names agents, addresses and files.
 ///
@@ -48,5 +48,21 @@ package struct StatusAccess: Sendable {
         let parts = header.split(separator: " ", maxSplits: 1)
         guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
         return String(parts[1].drop { $0 == " " })
+    }
+}
+
+/// What other machines must show for `GET /status`; a reload may replace it.
+package final class StatusToken: Sendable {
+    private let token: Lock<Secret?>
+
+    /// - Parameter token: `nil`: other machines get nothing.
+    package init(_ token: Secret?) {
+        self.token = Lock(token)
+    }
+
+    /// The token for requests from now on.
+    package var current: Secret? {
+        get { self.token.withLock { $0 } }
+        set { self.token.withLock { $0 = newValue } }
     }
 }

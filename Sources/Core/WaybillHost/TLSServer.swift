@@ -99,9 +99,30 @@ package struct TLSServer: Sendable {
         }
     }
 
-    /// Whether both present the same certificate to agents.
-    package func hasCertificate(of other: TLSServer) -> Bool {
-        self.certificate == other.certificate
+    /// What its certificate changes that takes the place of another one while the program runs.
+    ///
+    /// - Parameters:
+    ///   - former: `nil`: there was none.
+    ///   - chain: the file with the certificate.
+    ///   - section: of the configuration file.
+    /// - Returns: `nil` if the certificate is the same.
+    /// - Throws: if the certificate is not valid at this time.
+    package func change(
+        from former: TLSServer?, chain: String, in section: String
+    ) throws(TLSSetupError) -> ConfigurationChange? {
+        guard former?.certificate != self.certificate else { return nil }
+        let now = POSIXClock().wallTime()
+        guard self.start <= now else {
+            throw TLSSetupError(
+                "TLS: the new certificate in \(chain) is not valid before \(self.start.text); set this host's clock, or "
+                    + "renew it")
+        }
+        guard self.expiry > now else {
+            throw TLSSetupError("TLS: the new certificate in \(chain) expired at \(self.expiry.text); renew it")
+        }
+        return ConfigurationChange(
+            key: "\(section).tls (certificate)", old: former.map { "valid until \($0.expiry.text)" } ?? "none",
+            new: "valid until \(self.expiry.text)", needsRestart: false)
     }
 
     /// Puts TLS between a new connection's socket and its handler.

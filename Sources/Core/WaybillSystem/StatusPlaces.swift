@@ -11,3 +11,14 @@ package struct StatusPlaces: Hashable, Sendable {
 
     package init() {}
 }
+
+/// A program's configuration, of which another one may be taken while the program runs.
+package protocol ReloadableConfiguration: Sendable {
+    var status: StatusPlaces { get }
+    /// This configuration in force with everything of another one that can change; by default the other one.
+    func taking(_ new: Self) -> Self
+}
+
+extension ReloadableConfiguration {
+    package func taking(_ new: Self) -> Self { new }
+}

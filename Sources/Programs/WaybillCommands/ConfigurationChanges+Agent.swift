@@ -1,6 +1,6 @@
 import WaybillAgent
 import WaybillEvent
-import WaybillSystem
+import WaybillHost
 import WaybillTail
 
 extension ConfigurationTable {
@@ -16,35 +16,12 @@ extension ConfigurationTable {
             + Self.changes(from: taken.sources, to: new.sources)
     }
 
-    /// Sources are told apart by their files, not by their place in the list.
+    /// Sources are told apart by their files.
     private static func changes(from old: [AgentSource], to new: [AgentSource]) -> [ConfigurationChange] {
-        let old = Dictionary(grouping: old.map { SourceEntry($0) }, by: \.label)
-        let new = Dictionary(grouping: new.map { SourceEntry($0) }, by: \.label)
-        var changes: [ConfigurationChange] = []
-        for label in Set(old.keys).union(new.keys).sorted() {
-            let path = "agent.sources[\(label)]"
-            let (before, after) = (old[label] ?? [], new[label] ?? [])
-            for (one, other) in zip(before, after) {
-                changes += Self.source.compactMap { key in
-                    Self.change(key, "\(path).\(key.facts.key)", one, other, needsRestart: false, texts: [:], [:])
-                }
-            }
-            if before.count != after.count {
-                changes.append(
-                    ConfigurationChange(
-                        key: path, old: Self.presence(before.count), new: Self.presence(after.count),
-                        needsRestart: false))
-            }
-        }
-        return changes
-    }
-
-    private static func presence(_ count: Int) -> String {
-        switch count {
-        case 0: "absent"
-        case 1: "present"
-        default: "\(count) times"
-        }
+        let (old, new) = (old.map { SourceEntry($0).listed }, new.map { SourceEntry($0).listed })
+        return Self.changes(
+            of: { _ in Self.source }, from: old, to: new, in: Set((old + new).map(\.name)).sorted()
+        ) { "agent.sources[\($0)]" }
     }
 }
 
@@ -67,6 +44,8 @@ extension SourceEntry {
         self.group = source.group
     }
 
-    /// Names the source in a log.
-    fileprivate var label: String { self.spool ?? (self.files ?? []).joined(separator: " ") }
+    /// Named for a log.
+    fileprivate var listed: ListedEntry<SourceEntry> {
+        ListedEntry(name: self.spool ?? (self.files ?? []).joined(separator: " "), entry: self)
+    }
 }

@@ -1,7 +1,6 @@
 import WaybillMerger
 import WaybillProjection
 import WaybillReceiver
-import WaybillSystem
 import WaybillYAML
 
 extension ConfigurationTable {
@@ -25,21 +24,6 @@ extension ConfigurationTable {
             "principal_days", in: "limits", .dayCounts, optional: \.principalDays, default: "`limits.days`",
             example: "{web: 4000}",
             "As `limits.days`, for single principals: the `quotas.days` of the receivers' `agents`.")
-    }
-
-    /// What a reload of a merger changes, key by key.
-    static func changes(
-        from started: MergerConfiguration, _ taken: MergerConfiguration, to new: MergerConfiguration
-    ) -> [ConfigurationChange] {
-        Self.changes(of: Self.merger, in: "merger", from: started, taken, to: new, texts: \.writtenTexts)
-            + Self.exportChanges(from: started.host, taken.host, to: new.host, in: "merger")
-    }
-
-    /// What a reload of a merger finds changed in the section `store`, all of which needs a restart.
-    static func changes(from started: StoreConfiguration, to new: StoreConfiguration) -> [ConfigurationChange] {
-        Self.store.compactMap {
-            Self.change($0, "store.\($0.facts.key)", started, new, needsRestart: true, texts: [:], [:])
-        }
     }
 }
 

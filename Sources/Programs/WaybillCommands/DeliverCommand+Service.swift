@@ -20,10 +20,10 @@ extension DeliverCommand {
         let token = StatusToken(file.token)
         let metrics: MetricsServer?
         do {
-            metrics = try await service.serveMetrics(
-                on: MetricsListening(
-                    address: self.places.metrics ?? file.deliver.status.metrics,
-                    socket: self.places.statusSocket ?? file.deliver.status.socket, token: token))
+            var places = file.deliver.status
+            places.metrics = self.places.metrics ?? places.metrics
+            places.socket = self.places.statusSocket ?? places.socket
+            metrics = try await service.serveMetrics(on: places, token: token)
         } catch {
             Console.end(.addressUnusable, "\(error)")
             throw ExitCode.files
@@ -58,7 +58,7 @@ extension DeliverCommand {
         _ path: String, _ service: DeliveryService, _ token: StatusToken, started: DeliverFile,
         _ taken: inout DeliverFile, _ logger: Logger
     ) async {
-        do throws(DeliverFile.Failure) {
+        do throws(ConfigurationProblems) {
             let new = try DeliverFile(.read(path), path)
             token.current = new.token
             await service.reload(new.setup, ConfigurationTable.changes(from: started, taken, to: new))

@@ -8,13 +8,6 @@ import WaybillSystem
 
 /// A configuration file with a section `deliver`, and with the bucket of a fleet whose mergers share the deliveries.
 struct DeliverFile {
-    /// Why there is none.
-    struct Failure: Error, CustomStringConvertible {
-        let problems: [String]
-
-        var description: String { self.problems.joined(separator: "; ") }
-    }
-
     let deliver: DeliverConfiguration
     let store: StoreConfiguration?
     /// The name of this merger, by which others take parts over from it.
@@ -25,33 +18,31 @@ struct DeliverFile {
     let token: Secret?
 
     /// - Parameter path: the file's name, for problems.
-    init(_ file: ConfigurationFile, _ path: String) throws(Failure) {
-        guard file.problems.isEmpty else { throw Failure(problems: file.problems.map { $0.finding(in: path) }) }
+    init(_ file: ConfigurationFile, _ path: String) throws(ConfigurationProblems) {
+        guard file.problems.isEmpty else { throw ConfigurationProblems(file.problems.map { $0.finding(in: path) }) }
         guard let deliver = file.deliver else {
-            throw Failure(
-                problems: ["\(path) has no section deliver:; add it, or name another file with --config"])
+            throw ConfigurationProblems(["\(path) has no section deliver:; add it, or name another file with --config"])
         }
         self.deliver = deliver
         do {
             self.token = try OptionReader.statusToken(deliver.status.tokenFile)
         } catch {
-            throw Failure(problems: ["\(path): deliver.status_token_file: \(error)"])
+            throw ConfigurationProblems(["\(path): deliver.status_token_file: \(error)"])
         }
         self.store = file.store
         self.merger = file.merger?.name ?? file.receiver?.name ?? ""
         self.mergerKey = file.merger == nil ? "receiver.name" : "merger.name"
         guard self.store == nil || ChainName.isReceiver(self.merger) else {
-            throw Failure(
-                problems: [
-                    "\(path) has a section store:, so that the mergers of a fleet share the deliveries; it needs the name of "
-                        + "this one: merger: {data: DIR, name: NAME}, 1 to 64 letters, digits, '.', '_' and '-'"
-                ])
+            throw ConfigurationProblems([
+                "\(path) has a section store:, so that the mergers of a fleet share the deliveries; it needs the name of "
+                    + "this one: merger: {data: DIR, name: NAME}, 1 to 64 letters, digits, '.', '_' and '-'"
+            ])
         }
     }
 
     /// Reads a file; prints its problems and throws exit code 78 if there are any.
     static func load(_ path: String) throws -> DeliverFile {
-        do throws(Failure) {
+        do throws(ConfigurationProblems) {
             return try DeliverFile(.read(path), path)
         } catch {
             for problem in error.problems { Console.end(.configurationWrong, problem) }

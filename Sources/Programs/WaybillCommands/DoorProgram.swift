@@ -2,19 +2,9 @@ package import Logging
 package import ServiceLifecycle
 package import WaybillHost
 package import WaybillIngest
-package import WaybillSystem
 
 /// A door that is open until its service ends.
-package protocol OpenedDoor: Service {
-    /// Applies what can change while the door is open; all or nothing.
-    ///
-    /// - Parameter changes: compares the new configuration with the one at the start and the one applied last.
-    func reload(
-        _ configuration: DoorConfiguration,
-        changes: (_ started: DoorConfiguration, _ taken: DoorConfiguration) -> [ConfigurationChange])
-    /// Counts a configuration that could not be read, and logs why.
-    func refuseReload(_ problems: [String])
-}
+package protocol OpenedDoor: Service, ReloadableService where Configuration == DoorConfiguration {}
 
 /// What only the program `waybill-ingest` knows: how a door is opened, and what it counts.
 ///

@@ -45,16 +45,11 @@ struct IngestCommand: AsyncParsableCommand {
         let door = try self.doorConfiguration(of: file)
         let logger = Console.logger("ingest", level: self.log.logLevel)
         let service = program.open(door, logger)
-        let signals = await SignalHandler(logger: logger, manager: door.manager) { [self] in self.reload(service) }
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [
-                    .init(service: signals),
-                    .init(service: service, successTerminationBehavior: .gracefullyShutdownGroup),
-                ],
-                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+        let signals = await SignalHandler(logger: logger, manager: door.manager) { [self] in
+            service.reload(self.config, self.doorConfiguration, changes: ConfigurationTable.changes)
+        }
         do {
-            try await group.run()
+            try await signals.group(with: service).run()
         } catch let failure as DoorFailure {
             Console.end(.addressUnusable, "\(failure)")
             throw ExitCode.files
@@ -70,20 +65,8 @@ struct IngestCommand: AsyncParsableCommand {
         }
     }
 
-    /// Reads the configuration file again, compares it key by key, and passes it to the door.
-    private func reload(_ service: any OpenedDoor) {
-        let file = ConfigurationFile.read(self.config)
-        guard file.problems.isEmpty else { return service.refuseReload(file.problems.map { $0.text(in: self.config) }) }
-        do {
-            let new = try self.doorConfiguration(of: file)
-            service.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
-        } catch {
-            service.refuseReload(["\(self.config): \(error)"])
-        }
-    }
-
-    private func doorConfiguration(of file: ConfigurationFile) throws -> DoorConfiguration {
-        guard var door = file.ingest else { throw ValidationError("\(self.config) has no section ingest:") }
+    private func doorConfiguration(of file: ConfigurationFile?) throws -> DoorConfiguration {
+        guard var door = file?.ingest else { throw ValidationError("\(self.config) has no section ingest:") }
         if let metrics { door.status.metrics = metrics }
         if let statusSocket { door.status.socket = statusSocket }
         door.status.token = try OptionReader.statusToken(door.status.tokenFile)

@@ -80,14 +80,7 @@ struct LiveCommand: AsyncParsableCommand {
         let page = LivePage(configuration: configuration, isTokenShown: self.tokenFile == nil)
         let logger = Console.logger("live", level: self.log.logLevel)
         let signals = await SignalHandler(logger: logger, manager: configuration.manager, onHangup: nil)
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [
-                    .init(service: signals),
-                    .init(service: page, successTerminationBehavior: .gracefullyShutdownGroup),
-                ],
-                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
-        try await Self.run(group)
+        try await Self.run(signals.group(with: page))
     }
 
     private func runDev() async throws {

@@ -58,17 +58,19 @@ struct MergeCommand: AsyncParsableCommand {
         let logger = Console.logger("merger", level: self.log.logLevel)
         let manager = ServiceManager.ofThisProcess
         let service = MergeService(setup, logger: logger, manager: manager)
-        let reload: @Sendable () -> Void = { [self] in self.reload(service, section) }
-        let signals = await SignalHandler(logger: logger, manager: manager, onHangup: reload)
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [
-                    .init(service: signals),
-                    .init(service: service, successTerminationBehavior: .gracefullyShutdownGroup),
-                ],
-                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+        let signals = await SignalHandler(logger: logger, manager: manager) { [self] in
+            var store = section
+            service.reload(self.config) { file in
+                let sections = try self.sections(of: file)
+                store = sections.0
+                return sections.1
+            } changes: { started, taken, new in
+                ConfigurationTable.changes(from: started, taken, to: new)
+                    + ConfigurationTable.changes(from: section, to: store)
+            }
+        }
         do {
-            try await group.run()
+            try await signals.group(with: service).run()
         } catch let failure as MergeFailure {
             Console.end(.mergeFailed, "\(failure)")
             throw ExitCode.badConfiguration
@@ -89,9 +91,9 @@ struct MergeCommand: AsyncParsableCommand {
     }
 
     /// The two sections of a file, with the options that take precedence.
-    private func sections(of file: ConfigurationFile) throws -> (StoreConfiguration, MergerConfiguration) {
-        guard let section = file.store, var merger = file.merger else {
-            let hint = file.receiver == nil ? "" : "; what receiver: said of a merger belongs into merger:"
+    private func sections(of file: ConfigurationFile?) throws -> (StoreConfiguration, MergerConfiguration) {
+        guard let section = file?.store, var merger = file?.merger else {
+            let hint = file?.receiver == nil ? "" : "; what receiver: said of a merger belongs into merger:"
             Console.end(.configurationWrong, "\(self.config) needs the sections store: and merger:\(hint)")
             throw ExitCode.badConfiguration
         }
@@ -103,21 +105,6 @@ struct MergeCommand: AsyncParsableCommand {
         merger.programDate = ClockCommand.programDate
         merger.programVersion = packageVersion
         return (section, merger)
-    }
-
-    /// Reads the configuration file again, compares it key by key, and passes it to the merger.
-    private func reload(_ service: MergeService, _ started: StoreConfiguration) {
-        let file = ConfigurationFile.read(self.config)
-        guard file.problems.isEmpty else { return service.refuseReload(file.problems.map { $0.text(in: self.config) }) }
-        do {
-            let (section, new) = try self.sections(of: file)
-            service.reload(new) {
-                ConfigurationTable.changes(from: $0, $1, to: new)
-                    + ConfigurationTable.changes(from: started, to: section)
-            }
-        } catch {
-            service.refuseReload(["\(self.config): \(error)"])
-        }
     }
 
     private func printReport(_ report: MergeService.Report) {

@@ -77,20 +77,18 @@ struct ReceiverCommand: AsyncParsableCommand {
         let manager = ServiceManager.ofThisProcess
         let receiver = Receiver(configuration: configuration, logger: logger, manager: manager, store: store) {
             [self] receiver in
-            self.reloadTrust(config, receiver)
+            guard let new = receiver.reread(config, self.receiverConfiguration) else { return }
+            receiver.reloadTrust(new)
         }
         var reload: (@Sendable () -> Void)?
-        if let config { reload = { [self] in self.reload(config, receiver) } }
+        if let config {
+            reload = { [self] in
+                receiver.reload(config, self.receiverConfiguration, changes: ConfigurationTable.changes)
+            }
+        }
         let signals = await SignalHandler(logger: logger, manager: manager, onHangup: reload)
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: [
-                    .init(service: signals),
-                    .init(service: receiver, successTerminationBehavior: .gracefullyShutdownGroup),
-                ],
-                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
         do {
-            try await group.run()
+            try await signals.group(with: receiver).run()
         } catch let failure as Receiver.Failure {
             Console.end(failure.notice, "\(failure)")
             throw failure.exitCode
@@ -112,34 +110,6 @@ struct ReceiverCommand: AsyncParsableCommand {
             return try AttachedBucket(try section.location(), known: UploadState.fleet(in: configuration.dataDirectory))
         } catch let error as StoreError {
             throw NetworkClient.ending(error)
-        }
-    }
-
-    /// Reads the configuration file again, compares it key by key, and passes it to the receiver.
-    private func reload(_ path: String, _ receiver: Receiver) {
-        let file = ConfigurationFile.read(path)
-        guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
-        do {
-            let new = try self.receiverConfiguration(of: file)
-            receiver.reload(new) { ConfigurationTable.changes(from: $0, $1, to: new) }
-        } catch {
-            receiver.refuseReload(["\(path): \(error)"])
-        }
-    }
-
-    /// Reads the configuration file again after a file of certificates, agents or tokens has changed.
-    private func reloadTrust(_ path: String?, _ receiver: Receiver) {
-        let file = path.map { ConfigurationFile.read($0) }
-        guard let path, let file else { return self.reloadTrust(nil, from: nil, receiver) }
-        guard file.problems.isEmpty else { return receiver.refuseReload(file.problems.map { $0.text(in: path) }) }
-        self.reloadTrust(path, from: file, receiver)
-    }
-
-    private func reloadTrust(_ path: String?, from file: ConfigurationFile?, _ receiver: Receiver) {
-        do {
-            receiver.reloadTrust(try self.receiverConfiguration(of: file))
-        } catch {
-            receiver.refuseReload(["\(path ?? "options"): \(error)"])
         }
     }
 

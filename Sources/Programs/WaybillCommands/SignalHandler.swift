@@ -1,6 +1,7 @@
 import Logging
 import ServiceLifecycle
 import UnixSignals
+import WaybillHost
 import WaybillSystem
 
 /// Handles the signals that end a process by default but must not end this one; SIGHUP reloads the configuration.
@@ -23,6 +24,17 @@ struct SignalHandler: Service {
         self.onHangup = onHangup
     }
 
+    /// Runs a service with this handler until it ends, or SIGTERM or SIGINT ends it.
+    func group(with service: any Service) -> ServiceGroup {
+        ServiceGroup(
+            configuration: ServiceGroupConfiguration(
+                services: [
+                    .init(service: self),
+                    .init(service: service, successTerminationBehavior: .gracefullyShutdownGroup),
+                ],
+                gracefulShutdownSignals: [.sigterm, .sigint], logger: Console.logger("lifecycle", level: .error)))
+    }
+
     func run() async {
         for await _ in self.signals.cancelOnGracefulShutdown() {
             guard let onHangup else {
@@ -35,5 +47,37 @@ struct SignalHandler: Service {
             self.manager.tell(.ready)
         }
         self.manager.tell(.stopping)
+    }
+}
+
+extension ReloadableService {
+    /// Reads the configuration file again, compares it key by key, and applies it.
+    ///
+    /// - Parameters:
+    ///   - read: takes the section, and the options that take precedence.
+    ///   - changes: compares with the configuration at the start and the one taken last.
+    func reload(
+        _ path: String, _ read: (ConfigurationFile?) throws -> Configuration,
+        changes: (_ started: Configuration, _ taken: Configuration, _ new: Configuration) -> [ConfigurationChange]
+    ) {
+        guard let new = self.reread(path, read) else { return }
+        self.reload(new) { changes($0, $1, new) }
+    }
+
+    /// Reads the configuration again; `nil` after a refusal.
+    ///
+    /// - Parameter path: the file; `nil`: there are options alone.
+    func reread(_ path: String?, _ read: (ConfigurationFile?) throws -> Configuration) -> Configuration? {
+        let file = path.map { ConfigurationFile.read($0) }
+        let problems = file?.problems.map { $0.text(in: path ?? "") } ?? []
+        do {
+            guard problems.isEmpty else { throw ConfigurationProblems(problems) }
+            return try read(file)
+        } catch let refusal as ConfigurationProblems {
+            self.refuseReload(refusal)
+        } catch {
+            self.refuseReload(["\(path ?? "options"): \(error)"])
+        }
+        return nil
     }
 }

@@ -2,12 +2,12 @@ internal import NIOCore
 internal import NIOPosix
 internal import WaybillData
 internal import WaybillFleet
-internal import WaybillHost
+package import WaybillHost
 internal import WaybillReceiver
-package import WaybillSystem
+internal import WaybillSystem
 
 /// What a merger answers about itself, and how its configuration is reloaded.
-extension MergeService {
+extension MergeService: ReloadableService {
     /// What serves the answers, until it is stopped.
     struct Watching: Sendable {
         let server: MetricsServer?
@@ -34,9 +34,6 @@ extension MergeService {
     ) async -> Watching {
         let configuration = self.host.configuration
         let usage = DiskUsage(of: data.root, on: data.files, clock: POSIXClock())
-        let listening = MetricsListening(
-            address: configuration.status.metrics, socket: configuration.status.socket,
-            token: self.host.statusToken)
         guard !self.setup.isOnce, configuration.status.metrics != nil || configuration.status.socket != nil else {
             return Watching(server: nil, group: nil, usage: usage, failure: nil)
         }
@@ -46,7 +43,8 @@ extension MergeService {
             started: POSIXClock().wallTime())
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         do throws(MetricsServer.Failure) {
-            let server = try await MetricsServer.start(on: listening, group: group, Self.answers(status))
+            let server = try await MetricsServer.start(
+                on: configuration.status, token: self.reloader.statusToken, group: group, Self.answers(status))
             for place in server?.places ?? [] { self.telemetry.metricsServed(on: place) }
             return Watching(server: server, group: group, usage: usage, failure: nil)
         } catch {
@@ -85,24 +83,8 @@ extension MergeService {
     }
 
     /// Applies what can change while the merger runs; all or nothing.
-    ///
-    /// - Parameter changes: compares the new configuration with the one at the start and the one applied last.
-    package func reload(
-        _ configuration: MergerConfiguration,
-        changes: (_ started: MergerConfiguration, _ taken: MergerConfiguration) -> [ConfigurationChange]
-    ) {
-        let taken = self.taken.withLock { $0 }
-        var changed = changes(self.setup.configuration, taken)
-        if let change = ProjectionHost.tokenChange(from: taken.host, to: configuration.host, in: "merger") {
-            changed.append(change)
-        }
-        guard self.host.reload(configuration.host) else { return }
-        self.taken.withLock { $0 = configuration }
-        self.telemetry.reloaded(changed)
-    }
-
-    /// Counts a configuration that could not be read, and logs why.
-    package func refuseReload(_ problems: [String]) {
-        self.telemetry.reloadRefused(problems)
+    package func apply(_ new: MergerConfiguration, _ changes: inout [ConfigurationChange]) throws {
+        changes += self.reloader.taken.status.tokenChanges(to: new.status, in: "merger")
+        try self.host.reload(new.host)
     }
 }

@@ -2,7 +2,7 @@ package import Logging
 internal import ServiceLifecycle
 internal import WaybillData
 package import WaybillFleet
-internal import WaybillHost
+package import WaybillHost
 internal import WaybillProjection
 package import WaybillProtocol
 internal import WaybillReceiver
@@ -64,8 +64,7 @@ package final class MergeService: Service {
     let setup: Setup
     let host: ProjectionHost
     let telemetry: HostTelemetry
-    /// The configuration that was applied last.
-    let taken: Lock<MergerConfiguration>
+    package let reloader: Reloader<MergerConfiguration>
     let board = MergeProgress(clock: POSIXClock())
     let heartbeat: Lock<Heartbeat>
     let logger: Logger
@@ -78,7 +77,7 @@ package final class MergeService: Service {
         self.host = ProjectionHost(
             setup.configuration.host, self.telemetry,
             readers: ProjectionHost.projections(setup.configuration.host))
-        self.taken = Lock(setup.configuration)
+        self.reloader = Reloader(setup.configuration, self.telemetry.reloads)
         self.heartbeat = Lock(Heartbeat(manager, clock: POSIXClock()))
         self.logger = logger
     }

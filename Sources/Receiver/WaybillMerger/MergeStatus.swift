@@ -52,7 +52,7 @@ struct MergeStatus: Sendable {
         Self.addTally(standing.tally, to: &page)
         Self.addPublished(standing, to: &page)
         page.addRequests(self.telemetry.storeRequests)
-        self.telemetry.addReloads(to: &page)
+        self.telemetry.reloads.add(to: &page)
         let end = self.feed.end
         page.add(.journalEnd, end.rawValue)
         self.telemetry.addFiles(self.conditions, usage, end, to: &page)

@@ -1,8 +1,9 @@
 package import WaybillReceiver
+package import WaybillSystem
 
 /// A merger's configuration.
 @dynamicMemberLookup
-package struct MergerConfiguration: Sendable {
+package struct MergerConfiguration: ReloadableConfiguration {
     /// What it has in common with a receiver.
     package var host: HostConfiguration
     /// A checkpoint goes into the bucket when the last one is so old.
@@ -17,5 +18,10 @@ package struct MergerConfiguration: Sendable {
     package subscript<Value>(dynamicMember path: WritableKeyPath<HostConfiguration, Value>) -> Value {
         get { self.host[keyPath: path] }
         set { self.host[keyPath: path] = newValue }
+    }
+
+    package var status: StatusPlaces {
+        get { self.host.status }
+        set { self.host.status = newValue }
     }
 }

@@ -44,12 +44,13 @@ package final class HostTelemetry: Sendable {
     let damages = Atomic(0)
     /// Bytes of the journal past its limit.
     let journalExcess = Atomic(0)
-    private let reloads = Lock(ReloadCounts())
+    package let reloads: ReloadTelemetry
     /// What the bucket was asked.
     package let storeRequests = MeteredStore.Counts()
 
     package init(logger: Logger, clock: any SystemClock = POSIXClock(), manager: ServiceManager = .none) {
         self.logger = logger
+        self.reloads = ReloadTelemetry(logger, restartNeeded: .restartNeeded, refused: .reloadRefused)
         self.clock = clock
         self.manager = manager
     }
@@ -111,31 +112,6 @@ package final class HostTelemetry: Sendable {
             ])
     }
 
-    // MARK: Reloads
-
-    package func reloaded(_ changes: [ConfigurationChange]) {
-        let applied = changes.filter { !$0.needsRestart }.map(\.description)
-        let waiting = changes.filter(\.needsRestart).map(\.description)
-        self.reloads.withLock { $0.count(changes) }
-        self.logger.notice(
-            changes.isEmpty ? "configuration reloaded: nothing changed" : "configuration reloaded",
-            metadata: ["changes": "\(applied.isEmpty ? "none" : applied.joined(separator: "; "))"])
-        if !waiting.isEmpty {
-            self.logger.warning(
-                .restartNeeded, "these changes of the configuration need a restart",
-                metadata: ["changes": "\(waiting.joined(separator: "; "))"])
-        }
-    }
-
-    package func reloadRefused(_ problems: [String]) {
-        self.reloads.withLock { $0.count(.refused) }
-        for problem in problems {
-            self.logger.error(
-                .reloadRefused, "the new configuration is refused, the old one stays",
-                metadata: ["problem": "\(problem)"])
-        }
-    }
-
     func exportGoesOn(_ name: String, mappingVersion: Int, _ report: String) {
         self.logger.notice(
             "an export continues with other options",
@@ -144,15 +120,10 @@ package final class HostTelemetry: Sendable {
 
     /// How often the configuration was read again, for the line that a stop writes.
     package var reloadCounts: Logger.Metadata {
-        let counts = self.reloads.withLock { $0 }
-        return [
-            "reloads": .number(counts[.taken]), "partial_reloads": .number(counts[.partial]),
-            "refused_reloads": .number(counts[.refused]),
+        [
+            "reloads": .number(self.reloads[.taken]), "partial_reloads": .number(self.reloads[.partial]),
+            "refused_reloads": .number(self.reloads[.refused]),
         ]
-    }
-
-    package func addReloads(to page: inout MetricsPage) {
-        page.addReloads(self.reloads.withLock { $0 })
     }
 
     // MARK: The clock

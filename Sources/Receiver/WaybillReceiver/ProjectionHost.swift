@@ -34,7 +34,6 @@ package final class ProjectionHost: Sendable {
     let telemetry: HostTelemetry
     let settings: LiveSettings
     package let retirement: JournalRetirement
-    package let statusToken: StatusToken
     private let exports: RunningExports
     /// Who must have read a segment of the journal before a bound on the journal deletes it, whatever is configured.
     ///
@@ -54,7 +53,6 @@ package final class ProjectionHost: Sendable {
         self.alwaysRequired = required
         self.retirement = JournalRetirement(
             names: readers, retention: configuration.journalRetention, unread: configuration.unreadJournal)
-        self.statusToken = StatusToken(configuration.status.token)
         self.exports = RunningExports(names: Set(configuration.exports.map(\.provider.rawValue)))
         self.require()
     }
@@ -108,32 +106,14 @@ package final class ProjectionHost: Sendable {
 
     // MARK: Reloads
 
-    /// Gives exports, retention, journal and status their new settings; all or nothing.
-    ///
-    /// - Returns: whether it did; else the problems were told.
-    package func reload(_ configuration: HostConfiguration) -> Bool {
+    /// Gives exports, retention and journal their new settings; all or nothing.
+    package func reload(_ configuration: HostConfiguration) throws(ConfigurationProblems) {
         let conflicts = self.exports.reload(configuration.exports)
-        guard conflicts.isEmpty else {
-            self.telemetry.reloadRefused(conflicts)
-            return false
-        }
+        guard conflicts.isEmpty else { throw ConfigurationProblems(conflicts) }
         self.settings.update(configuration)
-        self.statusToken.current = configuration.status.token
         self.retirement.retention = configuration.journalRetention
         self.retirement.unread = configuration.unreadJournal
         self.require()
-        return true
-    }
-
-    /// The change of a token's file, which no key shows.
-    ///
-    /// - Parameter section: of the configuration file.
-    package static func tokenChange(
-        from taken: HostConfiguration, to new: HostConfiguration, in section: String
-    ) -> ConfigurationChange? {
-        guard new.status.tokenFile == taken.status.tokenFile, new.status.token != taken.status.token else { return nil }
-        return ConfigurationChange(
-            key: "\(section).status_token_file (token)", old: "former", new: "another one", needsRestart: false)
     }
 
     // MARK: Projections
@@ -204,7 +184,7 @@ package final class ProjectionHost: Sendable {
         let pending = PendingOptions { [telemetry] options, report in
             telemetry.exportGoesOn(options.provider.rawValue, mappingVersion: options.mappingVersion, report)
         }
-        if let conflict = self.exports.add(options, history, pending) { self.telemetry.reloadRefused([conflict]) }
+        if let conflict = self.exports.add(options, history, pending) { self.telemetry.reloads.refused([conflict]) }
         return try ExportProjection.live(options, data: data, pending: pending)
     }
 

@@ -9,9 +9,6 @@ extension Receiver {
     func serveMetrics(
         _ status: ReceiverStatus, _ group: MultiThreadedEventLoopGroup
     ) async throws(Failure) -> MetricsServer? {
-        let listening = MetricsListening(
-            address: self.configuration.status.metrics, socket: self.configuration.status.socket,
-            token: self.host.statusToken)
         let (shared, telemetry) = (status.shared, self.telemetry)
         let answers = MetricsAnswers(
             page: { eventLoop in
@@ -27,7 +24,9 @@ extension Receiver {
             readiness: { $0.makeSucceededFuture(telemetry.readiness(shared)) },
             status: { status.answer(after: $0, on: $1) })
         do throws(MetricsServer.Failure) {
-            guard let server = try await MetricsServer.start(on: listening, group: group, answers) else { return nil }
+            let server = try await MetricsServer.start(
+                on: self.configuration.status, token: self.reloader.statusToken, group: group, answers)
+            guard let server else { return nil }
             for place in server.places { telemetry.host.metricsServed(on: place) }
             return server
         } catch {

@@ -65,7 +65,7 @@ package final class Receiver: Service {
         }
     }
 
-    let configuration: ReceiverConfiguration
+    package let reloader: Reloader<ReceiverConfiguration>
     let telemetry: ReceiverTelemetry
     let host: ProjectionHost
     let port = Lock<Int?>(nil)
@@ -73,8 +73,6 @@ package final class Receiver: Service {
     let listening = Lock<(servers: [any Channel], loss: JournalLoss?)>(([], nil))
     /// The TLS of new connections; `nil` without TLS, and before ``run()``.
     let tls = Lock<TLSServer?>(nil)
-    /// The configuration that was applied last.
-    let taken: Lock<ReceiverConfiguration>
     /// What connections share; `nil` before ``run()``.
     let serving = Lock<ReceiverShared?>(nil)
     /// Reads certificates and agents again, after one of their files has changed.
@@ -106,15 +104,17 @@ package final class Receiver: Service {
         self.announcement = AgentsAnnouncement(store.map { _ in configuration.agentsRecord })
         var configuration = configuration
         if let store { configuration.membership = FleetMembership(fleet: store.fleet) }
-        self.configuration = configuration
-        self.taken = Lock(configuration)
         self.telemetry = ReceiverTelemetry(
             logger: logger, audit: configuration.audit.map { AuditLog(path: $0, clock: POSIXClock()) },
             manager: manager)
+        self.reloader = Reloader(configuration, self.telemetry.host.reloads)
         self.host = ProjectionHost(
             configuration.hosting, self.telemetry.host, readers: Self.readers(configuration, store),
             required: [UploadLoop.name])
     }
+
+    /// What it was started with.
+    var configuration: ReceiverConfiguration { self.reloader.started }
 
     /// The port it listens on, once it does; useful when port 0 was requested.
     package var boundPort: Int? {

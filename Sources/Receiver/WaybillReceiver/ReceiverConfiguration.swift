@@ -5,7 +5,7 @@ package import WaybillHost
 
 /// A receiver's configuration.
 @dynamicMemberLookup
-package struct ReceiverConfiguration: Sendable {
+package struct ReceiverConfiguration: ReloadableConfiguration {
     /// What it has in common with a merger.
     package var host: HostConfiguration
     package var listen = NetworkAddress(host: "127.0.0.1", port: 4390)
@@ -51,6 +51,11 @@ package struct ReceiverConfiguration: Sendable {
     package subscript<Value>(dynamicMember path: WritableKeyPath<HostConfiguration, Value>) -> Value {
         get { self.host[keyPath: path] }
         set { self.host[keyPath: path] = newValue }
+    }
+
+    package var status: StatusPlaces {
+        get { self.host.status }
+        set { self.host.status = newValue }
     }
 
     /// ``host`` with the quotas of single principals, which also hold for batches whose agent is not known.

@@ -32,7 +32,7 @@ extension ReceiverTelemetry {
         page.add(.silentAgents, shared.agents.silentCount(at: shared.clock.monotonicTime()))
         page.add(.admissionBytes, shared.admissionByteCount - shared.budget.freeByteCount)
         self.addLimits(shared, to: &page)
-        self.host.addReloads(to: &page)
+        self.host.reloads.add(to: &page)
     }
 
     private func addLimits(_ shared: ReceiverShared, to page: inout MetricsPage) {
