@@ -50,7 +50,7 @@ extension ConfigurationTable {
     static func changes(
         from started: DoorConfiguration, _ taken: DoorConfiguration, to new: DoorConfiguration
     ) -> [ConfigurationChange] {
-        let listed = { (key: DoorKey) in ListedEntry(name: key.source.key, entry: KeyEntry(key)) }
+        let listed = { (key: DoorKey) in ListedEntry(name: key.source.key, entry: key) }
         let (old, entries) = (taken.keys.map(listed), new.keys.map(listed))
         return Self.changes(
             of: Self.ingest, in: "ingest", from: started, taken, to: new, texts: \.writtenTexts,

@@ -25,18 +25,14 @@ extension DoorConfiguration: ConfigurationRoot {
 }
 
 /// An entry of `keys`.
-struct KeyEntry: ConfigurationRoot {
-    var key = ""
-    var bundle = ""
-    var environment = DeploymentEnvironment.prod
-    var origins: [String] = []
-    var dialects = Dialect.allCases
-    var eventRate = DoorKey.usualEventRateMax
-    var addressEventRate: Int?
-    var addresses = AddressPolicy.drop
-    var quarantineByteCountMax = 32 << 20
+extension DoorKey: ConfigurationRoot {
+    static var defaults: DoorKey { DoorKey(source: IngestSource(key: "", bundle: "", environment: .prod)) }
 
-    static var defaults: KeyEntry { KeyEntry() }
+    /// In their usual order.
+    fileprivate var dialects: [Dialect] {
+        get { Dialect.allCases.filter { self.source.dialects.contains($0) } }
+        set { self.source.dialects = Set(newValue) }
+    }
 
     /// A key is public, but it is a key: long enough that no one guesses it, and plain in an address.
     static func isKey(_ key: String) -> Bool {
@@ -151,16 +147,17 @@ extension ConfigurationTable {
     }
 
     /// Each entry of `keys`.
-    @KeyList<KeyEntry> static var ingestKey: [ConfigurationKey<KeyEntry>] {
+    @KeyList<DoorKey> static var ingestKey: [ConfigurationKey<DoorKey>] {
         ConfigurationKey(
-            "key", .text(rule: KeyEntry.keyRule, isValid: KeyEntry.isKey), \.key, applies: .reload,
+            "key", .text(rule: DoorKey.keyRule, isValid: DoorKey.isKey), \.source.key, applies: .reload,
             required: "the write key",
             example: "wk_7f3a9c51e0d84b26", "The write key. It is public: it names the app, and is not a secret.")
         ConfigurationKey(
-            "bundle", .text(rule: "1 to 255 printable ASCII characters", isValid: KeyEntry.isBundle), \.bundle,
+            "bundle", .text(rule: "1 to 255 printable ASCII characters", isValid: DoorKey.isBundle), \.source.bundle,
             applies: .reload,
             required: "the app", example: "com.example.shop", "The app that the events belong to.")
-        ConfigurationKey("env", .choice, \.environment, applies: .reload, "The environment that the events belong to.")
+        ConfigurationKey(
+            "env", .choice, \.source.environment, applies: .reload, "The environment that the events belong to.")
         ConfigurationKey(
             "origins", .texts, \.origins, applies: .reload, default: "all", example: "[https://shop.example.com]",
             "Pages that may use the key; `*` stands for labels of a name, as in https://*.example.com.")
@@ -169,22 +166,22 @@ extension ConfigurationTable {
             example: "[segment, native]",
             "Whose requests the key allows.")
         ConfigurationKey(
-            "events_second", .integer(1...10_000_000), \.eventRate, applies: .reload,
+            "events_second", .integer(1...10_000_000), \.eventRateMax, applies: .reload,
             """
             The most events a second, and 20 seconds' worth at once, at least 500; above that senders are asked to wait (429).
             """)
         ConfigurationKey(
-            "address_events_second", .integer(1...10_000_000), optional: \.addressEventRate, applies: .reload,
+            "address_events_second", .integer(1...10_000_000), optional: \.addressEventRateMax, applies: .reload,
             default: "a fifth of `events_second`", example: "1000",
             """
             Of these, those of one address, or of one network of 64 bits in version 6. A server that sends for many users \
             needs more.
             """)
         ConfigurationKey(
-            "addresses", .choice, \.addresses, applies: .reload,
+            "addresses", .choice, \.source.addressPolicy, applies: .reload,
             "What is kept of senders' addresses: nothing (`drop`), their network (`truncate`), or all (`keep`).")
         ConfigurationKey(
-            "quarantine_mib", .integer(0...65_536, factor: 1 << 20), \.quarantineByteCountMax, unit: "MiB",
+            "quarantine_mib", .integer(0...65_536, factor: 1 << 20), \.source.quarantineByteCountMax, unit: "MiB",
             applies: .reload,
             "The most that is kept of a day's faulty events, shared among addresses; further ones are only counted.")
     }
@@ -220,50 +217,25 @@ extension ConfigurationFile {
             configuration.trustedProxies.append(range)
         }
         section.each("keys") { section in
-            var entry = KeyEntry.defaults
+            var entry = DoorKey.defaults
             section.read(ConfigurationTable.ingestKey, into: &entry)
-            if configuration.keys.contains(where: { $0.source.key == entry.key }) {
+            if configuration.keys.contains(where: { $0.source.key == entry.source.key }) {
                 section.complain("key", "appears twice; each key stands for one app")
             }
             for origin in entry.origins {
-                if !KeyEntry.isOrigin(origin) {
+                if !DoorKey.isOrigin(origin) {
                     section.complain("origins", "\(origin) is not an origin such as https://shop.example.com")
-                } else if KeyEntry.sent(origin) != origin {
-                    section.complain("origins", "no browser sends \(origin); write \(KeyEntry.sent(origin))")
+                } else if DoorKey.sent(origin) != origin {
+                    section.complain("origins", "no browser sends \(origin); write \(DoorKey.sent(origin))")
                 }
             }
-            configuration.keys.append(DoorKey(entry))
+            configuration.keys.append(entry)
         }
         return configuration
     }
 }
 
 extension DoorKey {
-    init(_ entry: KeyEntry) {
-        var source = IngestSource(
-            key: entry.key, bundle: entry.bundle, environment: entry.environment, dialects: Set(entry.dialects),
-            addressPolicy: entry.addresses)
-        source.quarantineByteCountMax = entry.quarantineByteCountMax
-        self.init(
-            source: source, origins: entry.origins, eventRateMax: entry.eventRate,
-            addressEventRateMax: entry.addressEventRate)
-    }
-}
-
-extension KeyEntry {
-    /// What a file has for a key.
-    init(_ key: DoorKey) {
-        self.key = key.source.key
-        self.bundle = key.source.bundle
-        self.environment = key.source.environment
-        self.origins = key.origins
-        self.dialects = Dialect.allCases.filter { key.source.dialects.contains($0) }
-        self.eventRate = key.eventRateMax
-        self.addressEventRate = key.addressEventRateMax
-        self.addresses = key.source.addressPolicy
-        self.quarantineByteCountMax = key.source.quarantineByteCountMax
-    }
-
     /// An origin as browsers send it: the host in lower case, without the scheme's own port (RFC 6454, 6.2).
     fileprivate static func sent(_ origin: String) -> String {
         let text = origin.lowercased()
