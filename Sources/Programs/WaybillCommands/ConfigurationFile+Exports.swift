@@ -18,7 +18,7 @@ extension ConfigurationFile {
             }
             section.read(ConfigurationTable.export + ConfigurationTable.options(of: options.provider), into: &options)
             // For a provider that has no options.
-            if var unknown = section.section("options") { section.take(&unknown) }
+            section.read("options") { _ in }
             exports.append(options)
         }
         return exports

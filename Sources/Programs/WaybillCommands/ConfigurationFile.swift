@@ -141,30 +141,12 @@ struct ConfigurationFile {
             return
         }
         var section = ConfigurationSection(root, path: "", directory: directory)
-        if var receiver = section.section("receiver") {
-            self.receiver = Self.receiver(&receiver, providers)
-            section.take(&receiver)
-        }
-        if var merger = section.section("merger") {
-            self.merger = Self.merger(&merger, providers)
-            section.take(&merger)
-        }
-        if var agent = section.section("agent") {
-            self.agent = Self.agent(&agent)
-            section.take(&agent)
-        }
-        if var deliver = section.section("deliver") {
-            self.deliver = Self.deliver(&deliver)
-            section.take(&deliver)
-        }
-        if var store = section.section("store") {
-            self.store = Self.store(&store)
-            section.take(&store)
-        }
-        if var ingest = section.section("ingest") {
-            self.ingest = Self.ingest(&ingest)
-            section.take(&ingest)
-        }
+        self.receiver = section.read("receiver") { Self.receiver(&$0, providers) }
+        self.merger = section.read("merger") { Self.merger(&$0, providers) }
+        self.agent = section.read("agent", Self.agent)
+        self.deliver = section.read("deliver", Self.deliver)
+        self.store = section.read("store", Self.store)
+        self.ingest = section.read("ingest", Self.ingest)
         section.finish()
         self.receiver?.writtenTexts = section.writtenTexts
         self.merger?.writtenTexts = section.writtenTexts

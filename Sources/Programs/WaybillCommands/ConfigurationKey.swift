@@ -121,9 +121,9 @@ extension ConfigurationSection {
             }
         }
         for name in sections {
-            guard var section = self.section(name) else { continue }
-            for key in keys where key.facts.section == name { key.read(&section, &root) }
-            self.take(&section)
+            self.read(name) { section in
+                for key in keys where key.facts.section == name { key.read(&section, &root) }
+            }
         }
     }
 }

@@ -68,8 +68,18 @@ struct ConfigurationSection {
         self.values = [:]
     }
 
+    /// Reads a subsection; `nil` if it is not here.
+    @discardableResult mutating func read<Content>(
+        _ key: String, _ read: (inout ConfigurationSection) -> Content
+    ) -> Content? {
+        guard let node = self.node(key) else { return nil }
+        var section = ConfigurationSection(node, path: self.full(key), directory: self.directory)
+        defer { self.take(&section) }
+        return read(&section)
+    }
+
     /// Finishes a subsection and adds what it found.
-    mutating func take(_ section: inout ConfigurationSection) {
+    private mutating func take(_ section: inout ConfigurationSection) {
         section.finish()
         self.problems += section.problems
         self.lines.merge(section.lines) { $1 }
@@ -93,10 +103,6 @@ struct ConfigurationSection {
     private mutating func node(_ key: String) -> YAMLNode? {
         if !self.known.contains(key) { self.known.append(key) }
         return self.values.removeValue(forKey: key)
-    }
-
-    mutating func section(_ key: String) -> ConfigurationSection? {
-        self.node(key).map { ConfigurationSection($0, path: self.full(key), directory: self.directory) }
     }
 
     mutating func each(_ key: String, _ body: (inout ConfigurationSection) -> Void) {

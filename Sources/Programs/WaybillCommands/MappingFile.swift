@@ -53,14 +53,8 @@ struct MappingFile {
     private mutating func read(_ section: inout ConfigurationSection, path: String) {
         section.require("version", "a whole number from 1, raised with every change")
         var rules = OperatorMapping.Rules(version: section.value("version", .integer(1...999_999_999)) ?? 1)
-        if var take = section.section("take") {
-            rules.take = Self.selection(&take)
-            section.take(&take)
-        }
-        if var leave = section.section("leave") {
-            rules.leave = Self.selection(&leave)
-            section.take(&leave)
-        }
+        rules.take = section.read("take", Self.selection) ?? rules.take
+        rules.leave = section.read("leave", Self.selection) ?? rules.leave
         rules.renames = section.value("rename", .renames) ?? []
         section.each("fields") { rules.fields.append(Self.fieldRule(&$0)) }
         if rules.fields.count > OperatorMapping.fieldRuleCountMax {
@@ -117,12 +111,11 @@ struct MappingFile {
         if let size = section.value("record_kib", .integer(1...1 << 20, factor: 1 << 10)) {
             options.recordByteCountMax = size
         }
-        if var part = section.section("part") {
+        section.read("part") { part in
             if let count = part.value("records", .integer(1...1_000_000_000)) { options.recordsPerPartMax = count }
             if let size = part.value("mib", .integer(1...1 << 20, factor: 1 << 20)) {
                 options.partByteCountMax = size
             }
-            section.take(&part)
         }
         return options
     }
