@@ -6,12 +6,6 @@ import WaybillMerger
 import WaybillReceiver
 import WaybillSystem
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 /// `waybill fleet`: how a fleet is doing, from its bucket and from what its programs say.
 struct FleetCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -68,13 +62,9 @@ struct FleetCommand: ParsableCommand {
             report.storeFailure = "\(error)"
         }
         if self.json {
-            Console.write(report.json + "\n", to: STDOUT_FILENO)
+            Console.write(report.json + "\n", to: 1)
         } else {
-            let isColoured = Terminal.hasColours(STDOUT_FILENO)
-            let width = Terminal.size(of: STDOUT_FILENO)?.columns
-            for line in report.lines(width: width, rowCountMax: self.rows == 0 ? .max : self.rows) {
-                Console.write(line.rendered(isColoured: isColoured) + "\n", to: STDOUT_FILENO)
-            }
+            report.lines(width: Terminal.size(of: 1)?.columns, rowCountMax: self.rows == 0 ? .max : self.rows).print()
         }
         switch report.health {
         case .ok: break
@@ -85,18 +75,7 @@ struct FleetCommand: ParsableCommand {
 
     /// Asks programs, and reads the state of a merger on this host.
     private func ask(_ report: inout FleetReport) throws {
-        let files = POSIXFileSystem()
-        var places = self.status
-        if places.isEmpty {
-            places = ["merge", "receiver"].map { "/run/waybill/\($0).sock" }.filter { path in
-                do throws(FileSystemError) {
-                    return try files.status(ofEntry: path) != nil
-                } catch {
-                    // This user may not look there; asking says so.
-                    return true
-                }
-            }.map { .socket($0) }
-        }
+        let places = self.status.isEmpty ? StatusOptions.sockets(of: ["merge", "receiver"]) : self.status
         if !places.isEmpty {
             report.answers = StatusQuery.answers(of: places, token: try OptionReader.statusToken(self.tokenFile))
         }
@@ -104,7 +83,7 @@ struct FleetCommand: ParsableCommand {
         let file = try ConfigurationFile.load(config)
         guard let data = file.merger?.dataDirectory ?? file.receiver?.dataDirectory else { return }
         do throws(FileSystemError) {
-            report.local = try FleetSurvey.localState(in: data, files: files)
+            report.local = try FleetSurvey.localState(in: data, files: POSIXFileSystem())
         } catch {
             report.notes.append("\(data) cannot be read: \(error)")
         }

@@ -10,7 +10,7 @@ extension FleetReport {
         var lines = [
             StatusLine(
                 text: "fleet \(self.survey?.fleet?.fleet ?? "?") in \(self.store): \(health.rawValue)",
-                style: health == .ok ? .heading : health == .degraded ? .warning : .failure)
+                style: .init(health))
         ]
         lines += self.problems.map {
             StatusLine(text: "! \(TerminalText.escaped($0))", style: health == .down ? .failure : .warning)
@@ -19,13 +19,15 @@ extension FleetReport {
         lines += self.answers.compactMap(\.document).map {
             StatusLine(text: "\($0.part.rawValue) \($0.text("name") ?? "?"): \($0.health.rawValue)")
         }
-        for table in [self.missingTable, self.beforeTable, self.chainTable] {
+        let tables = [
+            Self.table(self.missing, none: "-", ("MISSING", "TOLD"), .degraded),
+            Self.table(self.beforeFleet, none: "", ("BEFORE THE FLEET", "IN THE ARCHIVE OF"), .ok), self.chainTable,
+        ]
+        for table in tables {
             let rows = table.lines(width: width, countMax: rowCountMax, by: .worst)
             if !rows.isEmpty { lines += [StatusLine(text: "")] + rows }
         }
-        return width.map { width in
-            lines.map { StatusLine(text: TerminalText.prefix($0.text, width: width), style: $0.style) }
-        } ?? lines
+        return lines.fitted(to: width)
     }
 
     private func ago(_ time: WallTime) -> String {
@@ -70,19 +72,24 @@ extension FleetReport {
             ], rows: rows)
     }
 
-    private var missingTable: StatusTable {
-        let rows = self.missing.map { missing in
-            let principal = missing.principal.isEmpty ? "" : missing.principal + "/"
+    /// - Parameters:
+    ///   - none: stands for no receiver.
+    ///   - names: of the columns with the bytes and the receivers.
+    private static func table(
+        _ gaps: [Gap], none: String, _ names: (bytes: String, receivers: String), _ health: Health
+    ) -> StatusTable {
+        let rows = gaps.map { gap in
+            let principal = gap.principal.isEmpty ? "" : gap.principal + "/"
             return StatusTable.Row(
                 cells: [
-                    TerminalText.escaped(principal + missing.stream), HumanText.bytes(missing.byteCount),
-                    missing.receivers.isEmpty ? "-" : missing.receivers.joined(separator: ", "),
-                    TerminalText.escaped(missing.ranges),
-                ], health: .degraded)
+                    TerminalText.escaped(principal + gap.stream), HumanText.bytes(gap.byteCount),
+                    gap.receivers.isEmpty ? none : TerminalText.escaped(gap.receivers.joined(separator: ", ")),
+                    TerminalText.escaped(gap.ranges),
+                ], health: health)
         }
         return StatusTable(
             columns: [
-                .init(name: "STREAM"), .init(name: "MISSING", isNumber: true), .init(name: "TOLD"),
+                .init(name: "STREAM"), .init(name: names.bytes, isNumber: true), .init(name: names.receivers),
                 .init(name: "OFFSETS"),
             ], rows: rows)
     }

@@ -128,12 +128,22 @@ struct FleetReport {
 
     // MARK: Missing bytes
 
-    struct Missing: Hashable {
+    /// Bytes of a stream that are in no piece.
+    struct Gap: Hashable {
         let principal: String
         let stream: String
         let ranges: String
         let byteCount: Int
+        /// Those that had them, as agents said.
         let receivers: [String]
+
+        func add(to json: inout JSONWriter, receivers name: StaticString) {
+            json.member("principal", self.principal)
+            json.member("stream", self.stream)
+            json.member("ranges", self.ranges)
+            json.member("bytes", self.byteCount)
+            json.member(name, array: self.receivers) { $0.string($1) }
+        }
     }
 
     /// The merger that is farthest; `nil` if that is the one whose state is on this host.
@@ -143,19 +153,32 @@ struct FleetReport {
     }
 
     /// What the merger that is farthest says.
-    var missing: [Missing] {
-        if let merger = self.farthestMerger {
-            return merger.objects("missing").map { missing in
-                Missing(
-                    principal: missing["principal"]?.string ?? "", stream: missing["stream"]?.string ?? "?",
-                    ranges: missing["ranges"]?.string ?? "", byteCount: merger.count("bytes", of: missing),
-                    receivers: (missing["told"]?.elements ?? []).compactMap(\.string))
+    var missing: [Gap] {
+        self.gaps("missing", receivers: "told")
+            ?? (self.local?.missing ?? []).map {
+                Gap(
+                    principal: $0.principal, stream: $0.stream, ranges: $0.rangesText, byteCount: $0.byteCount,
+                    receivers: $0.receivers)
             }
-        }
-        return (self.local?.missing ?? []).map {
-            Missing(
-                principal: $0.principal, stream: $0.stream, ranges: $0.rangesText, byteCount: $0.byteCount,
-                receivers: $0.receivers)
+    }
+
+    /// What a receiver took before it belonged to the fleet; their own archives have it.
+    var beforeFleet: [Gap] {
+        self.gaps("before", receivers: "holders")
+            ?? (self.local?.beforeFleet ?? []).map {
+                Gap(
+                    principal: $0.principal, stream: $0.stream, ranges: $0.ranges.description,
+                    byteCount: $0.ranges.byteCount, receivers: $0.holders)
+            }
+    }
+
+    private func gaps(_ name: StaticString, receivers: StaticString) -> [Gap]? {
+        guard let merger = self.farthestMerger else { return nil }
+        return merger.objects(name).map { gap in
+            Gap(
+                principal: gap["principal"]?.string ?? "", stream: gap["stream"]?.string ?? "?",
+                ranges: gap["ranges"]?.string ?? "", byteCount: merger.count("bytes", of: gap),
+                receivers: (gap[receivers]?.elements ?? []).compactMap(\.string))
         }
     }
 
@@ -268,14 +291,8 @@ struct FleetReport {
                 json.member("unstored_bytes", row.unstored?.byteCount)
                 json.member("unstored_seconds", row.unstored?.seconds)
             }
-            json.member("missing", objects: missing) { json, missing in
-                json.member("principal", missing.principal)
-                json.member("stream", missing.stream)
-                json.member("ranges", missing.ranges)
-                json.member("bytes", missing.byteCount)
-                json.member("told", array: missing.receivers) { $0.string($1) }
-            }
-            self.addBefore(to: &json)
+            json.member("missing", objects: missing) { $1.add(to: &$0, receivers: "told") }
+            json.member("before", objects: self.beforeFleet) { $1.add(to: &$0, receivers: "holders") }
             json.member("asked", objects: self.answers) { json, answer in
                 json.member("place", answer.place.description)
                 json.member("part", answer.document?.part.rawValue)

@@ -4,12 +4,6 @@ import WaybillJSON
 import WaybillLive
 import WaybillSystem
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Darwin)
-    import Darwin
-#endif
-
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
@@ -54,7 +48,7 @@ struct StatusCommand: ParsableCommand {
             answers = found
         }
         if self.json {
-            for answer in answers { Console.write(Self.json(answer) + "\n", to: STDOUT_FILENO) }
+            for answer in answers { Console.write(Self.json(answer) + "\n", to: 1) }
         } else {
             self.show(answers)
         }
@@ -80,14 +74,13 @@ struct StatusCommand: ParsableCommand {
     private func show(_ answers: [StatusAnswer]) {
         var view = StatusView()
         if self.rows > 0 { view.rowCountMax = self.rows }
-        view.width = Terminal.size(of: STDOUT_FILENO)?.columns
-        let isColoured = Terminal.hasColours(STDOUT_FILENO)
+        view.width = Terminal.size(of: 1)?.columns
         for (index, answer) in answers.enumerated() {
-            if index > 0 { Console.write("\n", to: STDOUT_FILENO) }
+            if index > 0 { Console.write("\n", to: 1) }
             let lines =
                 answer.document.map { view.lines(of: $0, at: answer.place.description) }
                 ?? view.lines(ofFailure: answer.failure, at: answer.place.description)
-            for line in lines { Console.write(line.rendered(isColoured: isColoured) + "\n", to: STDOUT_FILENO) }
+            lines.print()
         }
     }
 }

@@ -23,22 +23,24 @@ struct StatusOptions: ParsableArguments {
     @Option(help: "A file with the token that a program on another machine asks for (status_token_file).")
     var tokenFile: String?
 
-    /// The sockets that the systemd units make.
-    private static let sockets = ["receiver", "agent", "deliver", "merge", "ingest"].map { "/run/waybill/\($0).sock" }
-
-    /// The places to ask, and whether each must answer.
-    func places() -> (places: [ListeningPlace], areGuessed: Bool) {
-        guard self.addresses.isEmpty else { return (self.addresses, false) }
+    /// The sockets that the systemd units of these services have made.
+    static func sockets(of services: [String]) -> [ListeningPlace] {
         let files = POSIXFileSystem()
-        let sockets = Self.sockets.filter { path in
+        return services.map { "/run/waybill/\($0).sock" }.filter { path in
             do throws(FileSystemError) {
                 return try files.status(ofEntry: path) != nil
             } catch {
                 // This user may not look there; asking says so.
                 return true
             }
-        }
-        guard sockets.isEmpty else { return (sockets.map { .socket($0) }, false) }
+        }.map { .socket($0) }
+    }
+
+    /// The places to ask, and whether each must answer.
+    func places() -> (places: [ListeningPlace], areGuessed: Bool) {
+        guard self.addresses.isEmpty else { return (self.addresses, false) }
+        let sockets = Self.sockets(of: ["receiver", "agent", "deliver", "merge", "ingest"])
+        guard sockets.isEmpty else { return (sockets, false) }
         return (UsualPort.statusAddresses.map { .address($0) }, true)
     }
 

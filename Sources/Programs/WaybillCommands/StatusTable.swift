@@ -4,6 +4,15 @@ import WaybillHost
 struct StatusLine: Hashable {
     enum Style: Hashable {
         case plain, heading, warning, failure
+
+        /// Of the first line about something.
+        init(_ health: Health) {
+            switch health {
+            case .ok: self = .heading
+            case .degraded: self = .warning
+            case .down: self = .failure
+            }
+        }
     }
 
     var text: String
@@ -18,6 +27,20 @@ struct StatusLine: Hashable {
         case .warning: return "\u{1B}[33m\(self.text)\u{1B}[0m"
         case .failure: return "\u{1B}[31m\(self.text)\u{1B}[0m"
         }
+    }
+}
+
+extension [StatusLine] {
+    /// - Parameter width: the columns of the screen; `nil` for no limit.
+    func fitted(to width: Int?) -> [StatusLine] {
+        guard let width else { return self }
+        return self.map { StatusLine(text: TerminalText.prefix($0.text, width: width), style: $0.style) }
+    }
+
+    /// Writes them to standard output, with colours where it shows them.
+    func print() {
+        let isColoured = Terminal.hasColours(1)
+        for line in self { Console.write(line.rendered(isColoured: isColoured) + "\n", to: 1) }
     }
 }
 
@@ -78,13 +101,11 @@ struct StatusTable: Hashable {
         lines += rows.map { row in
             StatusLine(
                 text: self.text(row.cells, widths),
-                style: row.health == .ok ? .plain : row.health == .degraded ? .warning : .failure)
+                style: row.health == .ok ? .plain : .init(row.health))
         }
         let rest = self.rows.count - rows.count + self.unlistedCount
         if rest > 0 { lines.append(StatusLine(text: "… and \(HumanText.count(rest)) more")) }
-        return width.map { width in
-            lines.map { StatusLine(text: TerminalText.prefix($0.text, width: width), style: $0.style) }
-        } ?? lines
+        return lines.fitted(to: width)
     }
 
     /// What each column takes; paths give way first, down to 20.

@@ -51,7 +51,7 @@ extension StatusView {
             ], rows: rows)
     }
 
-    private static func reasons(_ counts: [String: Int]) -> String {
+    static func reasons(_ counts: [String: Int]) -> String {
         counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
             .map { "\(TerminalText.escaped($0.key)) \(HumanText.count($0.value))" }.joined(separator: ", ")
     }

@@ -43,15 +43,13 @@ struct StatusView {
             let rows = table.lines(width: self.width, countMax: self.rowCountMax, by: self.order)
             if !rows.isEmpty { lines += [StatusLine(text: "")] + rows }
         }
-        return self.width.map { width in
-            lines.map { StatusLine(text: TerminalText.prefix($0.text, width: width), style: $0.style) }
-        } ?? lines
+        return lines.fitted(to: self.width)
     }
 
     /// A place that gave no status.
     func lines(ofFailure failure: String, at place: String) -> [StatusLine] {
         let text = "\(TerminalText.escaped(place)): down: \(TerminalText.escaped(failure))"
-        return [StatusLine(text: self.width.map { TerminalText.prefix(text, width: $0) } ?? text, style: .failure)]
+        return [StatusLine(text: text, style: .failure)].fitted(to: self.width)
     }
 
     private func title(_ document: StatusDocument, _ place: String) -> StatusLine {
@@ -61,11 +59,7 @@ struct StatusView {
         let text =
             "\(document.part.rawValue) \(name)\(software) at \(TerminalText.escaped(place)): "
             + "\(document.health.rawValue), up \(HumanText.seconds(up))"
-        switch document.health {
-        case .ok: return StatusLine(text: text, style: .heading)
-        case .degraded: return StatusLine(text: text, style: .warning)
-        case .down: return StatusLine(text: text, style: .failure)
-        }
+        return StatusLine(text: text, style: .init(document.health))
     }
 
     // MARK: Receiver
@@ -130,15 +124,13 @@ struct StatusView {
             let written = document.count("archived", of: projection) + document.count("exported", of: projection)
             let refused = (projection["refused"]?.counts ?? [:]).merging(
                 projection["quarantined"]?.counts ?? [:], uniquingKeysWith: +)
-            let reasons = refused.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
             let open = document.optionalCount("open_parts", of: projection)
             return StatusTable.Row(
                 cells: [
                     name, document.text("error", of: projection).map { "\(state) (\($0))" } ?? state,
                     HumanText.bytes(behind), seconds.map(HumanText.seconds) ?? "?", HumanText.count(written),
                     HumanText.count(refused.values.reduce(0, +)), open.map(HumanText.count) ?? "-",
-                    reasons.map { "\(TerminalText.escaped($0.key)) \(HumanText.count($0.value))" }.joined(
-                        separator: ", "),
+                    Self.reasons(refused),
                 ], health: state == "failing" ? .down : state == "ok" ? .ok : .degraded, name: name, behind: behind,
                 rate: written)
         }
