@@ -236,20 +236,3 @@ import WaybillSystem
         #expect(delay == .zero)
     }
 }
-
-@Suite struct DayBudgetTests {
-    private static let day: Int64 = 86_400_000
-
-    @Test func `a principal has at most so many bytes on one day`() {
-        var budget = DayBudget()
-        let principal = Principal(name: "web")
-        let today = WallTime(milliseconds: 20_000 * Self.day)
-        let taken = [60, 41, 40, 1, UInt64.max].map { budget.take($0, of: principal, max: 100, at: today) }
-        #expect(taken == [true, false, true, false, false])
-        var other = principal
-        other.name = "api"
-        let others = budget.take(100, of: other, max: 100, at: today)
-        let tomorrow = budget.take(100, of: principal, max: 100, at: WallTime(milliseconds: 20_001 * Self.day))
-        #expect(others && tomorrow)
-    }
-}

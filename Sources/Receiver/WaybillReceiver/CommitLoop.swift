@@ -1,3 +1,4 @@
+internal import NIOCore
 package import WaybillData
 internal import WaybillProjection
 internal import WaybillProtocol
@@ -25,22 +26,16 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     private var skips = Skips()
     private var redescriptions = LogInterval()
     private var denials = LogInterval()
-    private var skipBudget = DayBudget()
-    private var storeBudget = DayBudget()
-    private var streams: StreamQuota
+    private var quotas: DayQuotas
     private var delays: LineDelays
     private var changes: StreamChanges
-    /// Requests not taken yet, in order, from ``next`` on.
-    private var requests: [CommitRequest] = []
-    private var next = 0
+    /// Requests not taken yet, in order.
+    private var requests = CircularBuffer<CommitRequest>()
     /// Whether the next commit writes the time even if nothing is staged.
     private var isMarking = false
     /// When the journal last got a time, or was asked whether it needs one.
     private var lastMark: MonotonicTime
-    /// Failed commits of the current group.
-    private var failureCount = 0
-    /// When to try again because the disk refused.
-    private var retryAt: MonotonicTime?
+    private var retry = CommitRetry()
     /// How the journal's files were lost; the process must end.
     package private(set) var loss: JournalLoss?
 
@@ -57,7 +52,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         self.conditions = conditions
         self.clock = clock
         self.telemetry = telemetry
-        self.streams = StreamQuota(countMax: quotas.streamCountMax)
+        self.quotas = DayQuotas(quotas)
         self.delays = LineDelays(telemetry.lineDelays)
         telemetry.journal.streamsKnown(awake: self.journal.streams.count, resting: self.journal.restingStreamCount)
         self.lastMark = clock.monotonicTime()
@@ -74,7 +69,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         guard self.loss == nil, self.conditions.marks.isWaiting, self.conditions.clock.problem(self.clock) == nil
         else { return nil }
         self.isMarking = true
-        return self.commit() ? nil : self.retryAt
+        return self.commit() ? nil : self.retry.time
     }
 
     /// Takes requests and makes them durable.
@@ -83,18 +78,15 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     package mutating func step(_ requests: [CommitRequest]) -> MonotonicTime? {
         guard self.loss == nil else { return nil }
         self.requests.append(contentsOf: requests)
-        while self.next < self.requests.count {
-            let request = self.requests[self.next]
+        while let request = self.requests.first {
             if case .open(_, _, let description, _) = request, self.group.holds(description.id) {
                 // The stream's position is known only once everything staged of it is durable.
-                guard self.commit() else { return self.retryAt }
+                guard self.commit() else { return self.retry.time }
             }
             self.take(request)
-            self.next += 1
+            self.requests.removeFirst()
         }
-        self.requests.removeAll(keepingCapacity: true)
-        self.next = 0
-        guard self.commit() else { return self.retryAt }
+        guard self.commit() else { return self.retry.time }
         self.retire()
         return nil
     }
@@ -119,7 +111,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 self.staged(description.name)
                 self.group.reply(to: connection, .sealed(number, at: length, self.journal.proof(of: description.name)))
                 self.countBegun(description, at: length)
-                if let tenant = self.owners.tenant(of: description.name) { self.streams.ended(by: tenant.account) }
+                if let tenant = self.owners.tenant(of: description.name) { self.quotas.ended(by: tenant.account) }
                 self.owners.sealed(description.name)
                 self.telemetry.sealed(description, length: length, by: connection)
             case .gap(let position), .sealed(let position):
@@ -196,9 +188,8 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         }
         let isSealed = self.journal.isSealed(name)
         if self.journal.position(of: name) == StreamOffset(0), !isSealed,
-            !self.streams.mayBegin(tenancy.tenant.account, self.clock.wallTime())
+            let text = self.quotas.begin(tenancy.tenant.account, self.clock.wallTime())
         {
-            let text = "this agent has begun as many streams today as it may; see limits.streams"
             self.telemetry.limited(.streams)
             self.group.reply(to: connection, .openRefused(number, at: StreamOffset(0), .retryAfter, text: text))
             return
@@ -229,12 +220,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             return
         }
         let tenant = self.owners.tenant(of: name) ?? connection.admitted
-        if header.offset == position, let max = tenant.principal.quotas.dayByteCountMax,
-            !self.storeBudget.take(
-                UInt64(raw.count), of: tenant.principal, max: max, at: self.clock.wallTime())
+        if header.offset == position,
+            let text = self.quotas.store(UInt64(raw.count), of: tenant.principal, self.clock.wallTime())
         {
             self.telemetry.limited(.dayBytes)
-            let text = "the receiver has stored \(max) bytes for this principal today; see agents: quotas.day_mib"
             self.group.reply(to: connection, .refused(number, at: position, .retryAfter, text: text))
             return
         }
@@ -260,14 +249,10 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.group.reply(to: connection, .refused(number, at: position, .sealed, text: Self.endedText))
             return
         }
-        // What the fleet has is not given up.
-        if !range.reason.isOfFleet, range.offset == position,
-            let principal = self.owners.tenant(of: name)?.principal,
-            !self.skipBudget.take(
-                range.countedByteCount, of: principal, max: principal.skippedByteCountMax, at: self.clock.wallTime())
+        if range.offset == position, let principal = self.owners.tenant(of: name)?.principal,
+            let text = self.quotas.skip(range, of: principal, self.clock.wallTime())
         {
             self.deny("SKIP", of: description, .retryAfter, connection)
-            let text = "this principal has skipped \(principal.skippedByteCountMax) bytes today; see agents: skip_mib"
             self.group.reply(to: connection, .refused(number, at: position, .retryAfter, text: text))
             return
         }
@@ -285,7 +270,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     /// Counts a stream that has got its first bytes, or was sealed without any: it is remembered as well.
     private mutating func countBegun(_ description: StreamDescription, at offset: StreamOffset) {
         guard offset == StreamOffset(0), let tenant = self.owners.tenant(of: description.name) else { return }
-        self.streams.begun(by: tenant.account)
+        self.quotas.begun(by: tenant.account)
     }
 
     /// - Parameter what: the message, if its refusal is recorded.
@@ -312,7 +297,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             untoldCount: self.denials.admit(at: self.clock.monotonicTime()))
     }
 
-    /// - Returns: whether everything is committed and answered; if not, ``retryAt`` or ``loss`` says what is next.
+    /// - Returns: whether everything is committed and answered; if not, ``retry`` or ``loss`` says what is next.
     private mutating func commit() -> Bool {
         let start = self.clock.monotonicTime()
         self.telemetry.journal.commits(since: start)
@@ -322,7 +307,7 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
                 let loss = try self.journal.findLoss(unreadFrom: self.retirement.passedPosition)
             {
                 self.loss = loss
-                self.retryAt = nil
+                self.retry = CommitRetry()
                 self.telemetry.journal.journalLost(loss)
                 return false
             }
@@ -351,12 +336,11 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
             self.failed(error, start)
             return false
         }
-        if self.failureCount > 0 {
+        if self.retry.failureCount > 0 {
             self.conditions.withheld = nil
-            self.telemetry.journal.commitRecovered(afterAttempts: self.failureCount)
+            self.telemetry.journal.commitRecovered(afterAttempts: self.retry.failureCount)
+            self.retry = CommitRetry()
         }
-        self.failureCount = 0
-        self.retryAt = nil
         self.budget.release(self.group.charge)
         self.group.deliver(end: UInt64(self.journal.end.rawValue))
         return true
@@ -367,22 +351,13 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
     /// Agents that wait for longer than a few seconds are told why and sent away: they may have another receiver, and
     /// their operators see the cause. What they sent stays in the group.
     private mutating func failed(_ error: FileSystemError, _ start: MonotonicTime) {
-        self.failureCount += 1
-        let pause = DiskRetry.pause(afterFailures: self.failureCount)
-        self.retryAt = start + pause
-        self.telemetry.journal.commitFailed(error, attempt: self.failureCount, retryingIn: pause)
-        guard self.failureCount >= Self.toldFailureCount else { return }
-        let text =
-            error.isDiskFull
-            ? "the disk of this receiver is full: it acknowledges nothing until space is freed there"
-            : "the disk of this receiver refuses writes (\(error.code)): it acknowledges nothing until that is fixed"
+        let pause = self.retry.failed(at: start)
+        self.telemetry.journal.commitFailed(error, attempt: self.retry.failureCount, retryingIn: pause)
+        guard let text = self.retry.text(for: error) else { return }
         self.conditions.withheld = text
         self.group.refuse(text)
-        for request in self.requests[self.next...] { request.waiting?.refuse(text) }
+        for request in self.requests { request.waiting?.refuse(text) }
     }
-
-    /// After so many failures in a row agents are told: with pauses of 1 and 2 s, three seconds after the first.
-    private static var toldFailureCount: Int { 3 }
 
     private mutating func retire() {
         guard self.conditions.clock.problem(self.clock) == nil else { return }
@@ -405,5 +380,33 @@ package struct CommitLoop<Files: FileSystem>: ~Copyable {
         } catch {
             self.telemetry.journal.retirementFailed(error)
         }
+    }
+}
+
+/// The attempts to commit a group that the disk refused, and what agents are told meanwhile.
+struct CommitRetry {
+    /// After so many failures in a row agents are told: with pauses of 1 and 2 s, three seconds after the first.
+    private static let toldFailureCount = 3
+
+    /// Failures in a row.
+    private(set) var failureCount = 0
+    /// When to try again; `nil` while the disk takes what comes.
+    private(set) var time: MonotonicTime?
+
+    /// - Parameter start: when the attempt that failed began.
+    /// - Returns: how long to wait from then on.
+    mutating func failed(at start: MonotonicTime) -> Duration {
+        self.failureCount += 1
+        let pause = DiskRetry.pause(afterFailures: self.failureCount)
+        self.time = start + pause
+        return pause
+    }
+
+    /// Why nothing is acknowledged; `nil` as long as agents need not know.
+    func text(for error: FileSystemError) -> String? {
+        guard self.failureCount >= Self.toldFailureCount else { return nil }
+        return error.isDiskFull
+            ? "the disk of this receiver is full: it acknowledges nothing until space is freed there"
+            : "the disk of this receiver refuses writes (\(error.code)): it acknowledges nothing until that is fixed"
     }
 }
