@@ -10,8 +10,8 @@ package final class ConnectionHandle: Sendable {
     var peer: String { self.origin.text }
     /// The peer's IP address, without its port.
     var address: String { self.origin.host }
-    /// What proved who the agent is, for the audit log.
-    let credential: String
+    /// What the agent has shown; judged again when the register changes.
+    let credentials: AgentCredentials
     /// Who is charged for what it brings.
     var account: Account { self.admitted.account }
 
@@ -33,15 +33,15 @@ package final class ConnectionHandle: Sendable {
     private let handler: NIOLoopBound<ConnectionHandler>
 
     init(
-        _ admitted: AdmittedAgent, _ hello: Hello, origin: ConnectionOrigin, credential: String, since: WallTime,
-        handler: ConnectionHandler, eventLoop: any EventLoop
+        _ admitted: AdmittedAgent, _ hello: Hello, origin: ConnectionOrigin, credentials: AgentCredentials,
+        since: WallTime, handler: ConnectionHandler, eventLoop: any EventLoop
     ) {
         self.software = PeerText.clean(hello.software)
         self.clockDifference = hello.milliseconds.map { .milliseconds($0 - since.milliseconds) }
         self.lastHeard = Atomic(Int64(clamping: eventLoop.now.uptimeNanoseconds))
         self.admitted = admitted
         self.origin = origin
-        self.credential = credential
+        self.credentials = credentials
         self.since = since
         self.eventLoop = eventLoop
         self.handler = NIOLoopBound(handler, eventLoop: eventLoop)

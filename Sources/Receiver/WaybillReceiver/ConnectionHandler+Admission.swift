@@ -56,7 +56,7 @@ extension ConnectionHandler {
         self.shared.telemetry.limited(.byteRate)
         self.mode = .awaitingAdmission(.pace(header, id))
         self.ticket += 1
-        self.deadline = .distantFuture
+        self.deadline.suspend()
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let ticket = self.ticket
         context.eventLoop.scheduleTask(in: .nanoseconds(pause.nanoseconds)) {
@@ -123,7 +123,7 @@ extension ConnectionHandler {
             self.charge[room] += amount
             self.admitted(admission, context)
         } else {
-            self.deadline = .distantFuture
+            self.deadline.suspend()
         }
     }
 
@@ -147,7 +147,6 @@ extension ConnectionHandler {
             self.readPayload(header, id, context)
         case .payload(let header, let id, let number):
             self.setDeadline(after: self.shared.timeouts.payload, context)
-            self.isPayloadArriving = !header.isShort
             self.read(Payload(header, id, number: number), context)
             self.watch(context)
         case .more(let payload):
@@ -164,7 +163,8 @@ extension ConnectionHandler {
         case .message(let request):
             self.mode = .lines
             self.charge -= request.charge
-            self.enqueue(.ready(request))
+            self.requests.append(request)
+            self.handOver()
         }
     }
 
@@ -189,9 +189,9 @@ extension ConnectionHandler {
         self.reserve(turn[room], in: room, for: .turn(payload.header, payload.id, payload.builder.finish()), context)
     }
 
+    /// The budget counts a long payload among those that arrive, until it is here or will not be read to its end.
     private func endPayload(_ payload: Payload) {
-        guard self.isPayloadArriving else { return }
-        self.isPayloadArriving = false
+        guard !payload.header.isShort else { return }
         self.shared.budget.payloadEnded(payload.number)
     }
 
@@ -250,9 +250,7 @@ extension ConnectionHandler {
     // MARK: Checks, in order
 
     func check(_ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes, _ context: ChannelHandlerContext) {
-        let check = self.nextCheck
-        self.nextCheck += 1
-        self.slots.append(.checking(check))
+        let check = self.requests.beginCheck()
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         let budget = self.shared.budget
         self.charge -= header.charge
@@ -266,20 +264,18 @@ extension ConnectionHandler {
         _ check: Int, _ header: BatchHeader, _ id: StreamID, _ wire: SharedBytes,
         _ result: Result<SharedBytes, BatchRefusal>
     ) -> Bool {
-        guard let context, let connection,
-            let index = self.slots.firstIndex(where: { if case .checking(check) = $0 { true } else { false } })
-        else { return false }
+        guard let context, let connection else { return false }
         defer { self.handOver() }
         guard let description = self.descriptions[header.stream] else {
-            self.slots[index] = .void
+            self.requests.endCheck(check, with: nil)
             return false
         }
         switch result {
         case .success(let raw):
-            self.slots[index] = .ready(.batch(connection, header.stream, description, header, wire: wire, raw: raw))
-            return true
+            return self.requests.endCheck(
+                check, with: .batch(connection, header.stream, description, header, wire: wire, raw: raw))
         case .failure(let refusal):
-            self.slots[index] = .void
+            self.requests.endCheck(check, with: nil)
             self.shared.telemetry.batchRefused(id, header, refusal, peer: self.peer, address: self.address)
             let messages = self.session.refused(header.stream, at: header.offset, refusal.code, text: refusal.text)
             for message in messages { self.write(message, context) }
@@ -288,21 +284,8 @@ extension ConnectionHandler {
         }
     }
 
-    func enqueue(_ slot: Slot) {
-        self.slots.append(slot)
-        self.handOver()
-    }
-
-    func handOver() {
-        var requests: [CommitRequest] = []
-        loop: while let slot = self.slots.first {
-            switch slot {
-            case .checking: break loop
-            case .ready(let request): requests.append(request)
-            case .void: break
-            }
-            self.slots.removeFirst()
-        }
+    private func handOver() {
+        let requests = self.requests.takeReady()
         if !requests.isEmpty { self.shared.committer.submit(requests) }
     }
 }

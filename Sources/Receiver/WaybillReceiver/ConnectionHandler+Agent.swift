@@ -18,7 +18,7 @@ extension ConnectionHandler {
         }
         let connection = ConnectionHandle(
             admitted, hello, origin: self.origin,
-            credential: credentials.kind, since: self.shared.clock.wallTime(), handler: self,
+            credentials: credentials, since: self.shared.clock.wallTime(), handler: self,
             eventLoop: context.eventLoop)
         switch self.shared.agents.entered(connection, instance: hello.instance) {
         case .admitted: break
@@ -35,7 +35,6 @@ extension ConnectionHandler {
         self.connection = connection
         self.account = connection.account
         self.shared.connections.places.change(context.channel) { $0.identified($1) }
-        self.credentials = credentials
         let ready = Ready(
             version: 1, receiver: self.shared.identity, fleet: self.shared.membership?.fleet,
             level: self.shared.membership == nil ? .durable : .stored, limits: self.shared.limits,
@@ -55,7 +54,7 @@ extension ConnectionHandler {
         }
         // What arrives meanwhile gets no answer.
         self.mode = .discarding(byteCount: .max)
-        self.deadline = .distantFuture
+        self.deadline.suspend()
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.eventLoop.scheduleTask(in: .nanoseconds(delay.nanoseconds)) {
             guard let context = bound.value.context else { return }
@@ -66,9 +65,9 @@ extension ConnectionHandler {
     /// The configuration has changed, or time has passed: closes the connection if its agent would not be let in now as
     /// it was.
     func recheck(isChanged: Bool) {
-        guard let context, let connection, let credentials, self.session.isReady else { return }
+        guard let context, let connection, self.session.isReady else { return }
         let admitted = connection.admitted
-        switch self.shared.register.authenticate(credentials, at: self.shared.clock.wallTime()) {
+        switch self.shared.register.authenticate(connection.credentials, at: self.shared.clock.wallTime()) {
         case .success(admitted): return
         case .success:
             let text = "the receiver's configuration of this agent has changed; connect again"
@@ -95,7 +94,7 @@ extension ConnectionHandler {
             return self.refuseOpen(number, description, text, context)
         }
         guard let kept = self.keep(owned, of: number, context) else { return }
-        self.remember(claim, of: number)
+        self.storage.remember(claim, of: number)
         self.admit(.open(connection, number, kept, StreamTenancy(tenant: tenant, claim: claim)), context)
     }
 

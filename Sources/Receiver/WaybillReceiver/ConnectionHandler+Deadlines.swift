@@ -5,14 +5,12 @@ internal import WaybillProtocol
 extension ConnectionHandler {
     /// Moves the deadline; the single running timer checks it when it fires.
     func setDeadline(after amount: TimeAmount, _ context: ChannelHandlerContext) {
-        self.deadline = context.eventLoop.now + amount
+        self.deadline.set(to: context.eventLoop.now + amount)
         self.scheduleDeadline(context)
     }
 
-    func scheduleDeadline(_ context: ChannelHandlerContext) {
-        guard !self.isDeadlineScheduled else { return }
-        self.isDeadlineScheduled = true
-        let wake = min(self.deadline, context.eventLoop.now + self.shared.timeouts.keepalive)
+    private func scheduleDeadline(_ context: ChannelHandlerContext) {
+        guard let wake = self.deadline.schedule(context.eventLoop.now) else { return }
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         context.eventLoop.scheduleTask(deadline: wake) { bound.value.deadlineTimerFired() }
     }
@@ -68,19 +66,67 @@ extension ConnectionHandler {
         self.linger(context)
     }
 
-    func deadlineTimerFired() {
-        self.isDeadlineScheduled = false
+    private func deadlineTimerFired() {
         guard let context else { return }
-        let now = context.eventLoop.now
-        if now >= self.deadline {
+        let due = self.deadline.fired(context.eventLoop.now)
+        if due == .timeout {
             let text = "nothing whole arrived in time; send PING when there is nothing to send"
             return self.perform(self.session.refuse(.timeout, text: text), context)
         }
         if let text = self.shared.conditions.withheld { return self.refuse(text) }
-        if self.session.isReady, now - self.lastSent >= self.shared.timeouts.keepalive {
+        if due == .ping, self.session.isReady {
             self.write(.ping(0), context)
             context.flush()
         }
         self.scheduleDeadline(context)
+    }
+}
+
+/// When a peer must have said something whole, and when it was last told something.
+///
+/// One timer runs at a time: it fires at the time set or one keepalive later, whichever comes first, and then runs again.
+struct ConnectionDeadline {
+    /// What the time has come for.
+    enum Due {
+        case timeout
+        /// Nothing was sent for a keepalive.
+        case ping
+        case nothing
+    }
+
+    private let keepalive: TimeAmount
+    private var time = NIODeadline.distantFuture
+    private var isScheduled = false
+    private var lastSent = NIODeadline.uptimeNanoseconds(0)
+
+    init(keepalive: TimeAmount) {
+        self.keepalive = keepalive
+    }
+
+    mutating func set(to time: NIODeadline) {
+        self.time = time
+    }
+
+    /// The peer waits for us.
+    mutating func suspend() {
+        self.time = .distantFuture
+    }
+
+    mutating func sent(_ now: NIODeadline) {
+        self.lastSent = now
+    }
+
+    /// - Returns: when a timer must fire; `nil` while one runs.
+    mutating func schedule(_ now: NIODeadline) -> NIODeadline? {
+        guard !self.isScheduled else { return nil }
+        self.isScheduled = true
+        return min(self.time, now + self.keepalive)
+    }
+
+    /// The timer has fired.
+    mutating func fired(_ now: NIODeadline) -> Due {
+        self.isScheduled = false
+        if now >= self.time { return .timeout }
+        return now - self.lastSent >= self.keepalive ? .ping : .nothing
     }
 }

@@ -38,35 +38,19 @@ package final class ConnectionHandler: ChannelInboundHandler {
         indirect case message(CommitRequest)
     }
 
-    /// A request waits here for the ones before it, so that parallel checks keep a stream's order.
-    enum Slot {
-        case checking(Int)
-        case ready(CommitRequest)
-        /// The check failed: nothing is handed over.
-        case void
-    }
-
     let shared: ReceiverShared
     var session: ReceiverSession
     var mode: Mode = .lines
     var buffer: ByteBuffer?
-    /// Starts with room for one: the default of sixteen would waste memory on idle connections.
-    var slots = CircularBuffer<Slot>(initialCapacity: 1)
-    var nextCheck = 0
+    var requests = RequestOrder<CommitRequest>()
     var descriptions: [StreamNumber: StreamDescription] = [:]
     var connection: ConnectionHandle?
-    /// What the agent has shown; judged again when the register changes.
-    var credentials: AgentCredentials?
     var denials = LogInterval()
-    /// What waits for the fleet's store; empty without a fleet.
-    var storageReports = PendingStorageReports()
-    var isAwaitingStorage = false
-    /// What agents said with `OPEN` about bytes that the fleet has and this receiver has not.
-    var storedClaims: [StreamNumber: StoredClaim] = [:]
+    var storage: StorageAnswers
     var context: ChannelHandlerContext?
-    /// `nil`: the other end of the channel.
-    private let namedOrigin: ConnectionOrigin?
-    var origin = ConnectionOrigin(address: nil)
+    /// `nil`: the other end of the channel, which is known once the channel is active.
+    private var knownOrigin: ConnectionOrigin?
+    var origin: ConnectionOrigin { self.knownOrigin ?? ConnectionOrigin(address: nil) }
     var peer: String { self.origin.text }
     var address: String { self.origin.account }
     /// Who is charged: the address until `HELLO` is accepted.
@@ -75,24 +59,22 @@ package final class ConnectionHandler: ChannelInboundHandler {
     var isKnown = false
     /// The durable end of the journal when this connection was last answered.
     var durableEnd: UInt64 = 0
-    var deadline: NIODeadline = .distantFuture
-    var isDeadlineScheduled = false
+    var deadline: ConnectionDeadline
     /// What the message that is being read holds of the budget.
     var charge = AdmissionCharge()
     /// Names the last request for room: one that came to nothing may still be granted later.
     var ticket = 0
     var isPayloadWatched = false
-    /// Whether the budget counts a payload of this connection among those that arrive.
-    var isPayloadArriving = false
-    var lastSent = NIODeadline.uptimeNanoseconds(0)
     /// Others have their turn at the event loop before more of this connection's bytes are looked at.
     var isTurnOver = false
     var closeReason = "the peer closed"
 
     /// - Parameter origin: whom the connection is from; `nil`: from the other end of the channel.
     package init(shared: ReceiverShared, from origin: ConnectionOrigin? = nil) {
-        self.namedOrigin = origin
+        self.knownOrigin = origin
         self.shared = shared
+        self.storage = StorageAnswers(shared.membership)
+        self.deadline = ConnectionDeadline(keepalive: shared.timeouts.keepalive)
         self.session = ReceiverSession(limits: shared.limits)
     }
 
@@ -100,7 +82,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
 
     package func channelActive(context: ChannelHandlerContext) {
         self.context = context
-        self.origin = self.namedOrigin ?? ConnectionOrigin(address: context.remoteAddress)
+        self.knownOrigin = self.knownOrigin ?? ConnectionOrigin(address: context.remoteAddress)
         self.account = Account(principal: "", device: self.address)
         self.setDeadline(after: self.shared.timeouts.handshake, context)
         context.read()
@@ -127,7 +109,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, !self.storageReports.isEmpty { self.storageAdvanced() }
+        if context.channel.isWritable, !self.storage.isEmpty { self.storageAdvanced() }
         self.readIfAllowed(context)
         context.fireChannelWritabilityChanged()
     }
@@ -148,8 +130,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     /// The connection is gone: drops what was checked but not handed over; the agent sends it again.
     func end() {
         if let connection {
-            for case .ready(let request) in self.slots { self.shared.budget.release(request.charge) }
-            self.slots.removeAll()
+            for request in self.requests.removeAll() { self.shared.budget.release(request.charge) }
             self.shared.committer.submit([.closed(connection)])
             self.shared.agents.left(connection, at: self.shared.clock.monotonicTime())
             self.shared.streams.left(connection)
@@ -157,8 +138,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
         self.releasePayload()
         // The deadline's timer keeps this handler for a while.
         self.descriptions = [:]
-        self.storageReports = PendingStorageReports()
-        self.storedClaims = [:]
+        self.storage = StorageAnswers(self.shared.membership)
         self.session = ReceiverSession(limits: self.shared.limits)
         if self.context != nil {
             self.shared.telemetry.disconnected(
@@ -325,7 +305,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
             self.isKnown = true
             self.shared.connections.places.change(context.channel) { $0.known($1) }
         }
-        self.acknowledged(number, upTo: offset, end: end)
+        self.storage.acknowledged(number, upTo: offset, end: end)
         return self.session.durable(number, upTo: offset, end: end)
     }
 
@@ -335,7 +315,7 @@ package final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func write(_ message: Message, _ context: ChannelHandlerContext) {
-        self.lastSent = context.eventLoop.now
+        self.deadline.sent(context.eventLoop.now)
         context.write(self.wrapOutboundOut(ByteBuffer(bytes: message.encoded)), promise: nil)
     }
 }

@@ -127,7 +127,7 @@ extension ConnectionHandle {
     fileprivate var auditMembers: [(String, String)] {
         [
             ("principal", self.admitted.principal.name), ("agent", self.admitted.agent), ("peer", self.peer),
-            ("by", self.credential),
+            ("by", self.credentials.kind),
         ] + self.origin.auditMembers
     }
 
