@@ -28,10 +28,13 @@ struct ExportedHistory {
     }
 }
 
-/// The state of the whole, as a page shows it.
-extension LiveState {
-    /// Takes what the receiver says about itself.
-    package mutating func take(_ report: ReceiverReport, now: WallTime) {
+/// What the receiver said about itself last, and how fast it exports; nothing without one.
+struct ReceiverFigures {
+    private(set) var report: ReceiverReport?
+    /// Exported records by provider, as the receiver counted them, by second.
+    private var history: [String: ExportedHistory] = [:]
+
+    mutating func take(_ report: ReceiverReport, now: WallTime) {
         self.report = report
         for projection in report.projections where projection.name != "archive" {
             var history = self.history.removeValue(forKey: projection.name) ?? ExportedHistory()
@@ -40,48 +43,18 @@ extension LiveState {
         }
     }
 
-    /// The answer of `/api/status`.
-    ///
-    /// - Parameters:
-    ///   - problem: why the receiver does not answer.
-    ///   - quarantinedMax: lines of the quarantine for each reason; a stream has fewer, for it has them each second.
-    package mutating func status(now: WallTime, problem: String?, quarantinedMax: Int = 20) -> [UInt8] {
-        let rates = self.rate.rates(now: now)
-        return JSONWriter.object { json in
-            json.member("time", now.milliseconds)
-            json.member("position", self.cursor.description)
-            json.member("journal_end", (self.report?.journalEnd ?? self.position)?.rawValue)
-            json.member("receiver", problem)
-            json.member("rate", array: rates) { $0.integer(Int64($1)) }
-            json.member("delay") { json in
-                json.member("p50", self.delays.percentiles?.p50)
-                json.member("p99", self.delays.percentiles?.p99)
-            }
-            let projections = self.report?.projections ?? []
-            json.member("unaccounted", self.report == nil ? nil : projections.reduce(0) { $0 + $1.unaccounted })
-            json.member("pending", self.report == nil ? nil : projections.map(\.pending).max() ?? 0)
-            self.writeProviders(now: now, to: &json)
-            self.sources.write(to: &json)
-            if let report = self.report {
-                json.member("agents", array: report.agents) { json, agent in
-                    agent.withUnsafeBytes { json.verbatim($0) }
-                }
-            }
-            let own = Dictionary(uniqueKeysWithValues: self.kept.counts.map { ($0.key.rawValue, $0.value) })
-            json.member("quarantined", projections.first { $0.name == "archive" }?.quarantined ?? own)
-            json.member("quarantine", objects: self.kept.lines(max: quarantinedMax)) { json, line in
-                json.member("reason", line.reason.rawValue)
-                json.member("line", ShownText.cut(RowWriter.text(of: line, self.mask), to: 200))
-                json.member("received", line.receivedAt == .unknown ? nil : Int(line.receivedAt.milliseconds))
-                json.member("source", line.path)
-                json.member("position", line.id.description)
-            }
-        }
-    }
+    /// Lines by the reason for which they were put into the quarantine; `nil` if that is not known.
+    var quarantined: [String: Int]? { self.report?.projections.first { $0.name == "archive" }?.quarantined }
 
-    private func writeProviders(now: WallTime, to json: inout JSONWriter) {
-        let known = self.report?.projections.filter { $0.name != "archive" } ?? []
-        let names = known.map(\.name) + self.outcomes.names.filter { name in !known.contains { $0.name == name } }
+    /// Writes what is due, and what each provider has.
+    ///
+    /// - Parameter names: providers that are named even if the receiver does not know them.
+    func write(providers names: [String], now: WallTime, to json: inout JSONWriter) {
+        let projections = self.report?.projections
+        json.member("unaccounted", projections?.reduce(0) { $0 + $1.unaccounted })
+        json.member("pending", projections.map { $0.map(\.pending).max() ?? 0 })
+        let known = projections?.filter { $0.name != "archive" } ?? []
+        let names = known.map(\.name) + names.filter { name in !known.contains { $0.name == name } }
         json.member("providers", objects: names) { json, name in
             json.member("name", name)
             let projection = known.first { $0.name == name }
@@ -98,6 +71,50 @@ extension LiveState {
                 json.member("count", entry.value)
             }
             json.member("skips", projection?.skipped ?? [:])
+        }
+    }
+}
+
+/// The state of the whole, as a page shows it.
+extension LiveState {
+    /// Takes what the receiver says about itself.
+    package mutating func take(_ report: ReceiverReport, now: WallTime) {
+        self.receiver.take(report, now: now)
+    }
+
+    /// The answer of `/api/status`.
+    ///
+    /// - Parameters:
+    ///   - problem: why the receiver does not answer.
+    ///   - quarantinedMax: lines of the quarantine for each reason; a stream has fewer, for it has them each second.
+    package mutating func status(now: WallTime, problem: String?, quarantinedMax: Int = 20) -> [UInt8] {
+        let rates = self.rate.rates(now: now)
+        return JSONWriter.object { json in
+            json.member("time", now.milliseconds)
+            json.member("position", self.cursor.description)
+            json.member("journal_end", (self.receiver.report?.journalEnd ?? self.position)?.rawValue)
+            json.member("receiver", problem)
+            json.member("rate", array: rates) { $0.integer(Int64($1)) }
+            json.member("delay") { json in
+                json.member("p50", self.delays.percentiles?.p50)
+                json.member("p99", self.delays.percentiles?.p99)
+            }
+            self.receiver.write(providers: self.outcomes.names, now: now, to: &json)
+            self.sources.write(to: &json)
+            if let report = self.receiver.report {
+                json.member("agents", array: report.agents) { json, agent in
+                    agent.withUnsafeBytes { json.verbatim($0) }
+                }
+            }
+            let own = Dictionary(uniqueKeysWithValues: self.kept.counts.map { ($0.key.rawValue, $0.value) })
+            json.member("quarantined", self.receiver.quarantined ?? own)
+            json.member("quarantine", objects: self.kept.lines(max: quarantinedMax)) { json, line in
+                json.member("reason", line.reason.rawValue)
+                json.member("line", ShownText.cut(RowWriter.text(of: line, self.mask), to: 200))
+                json.member("received", line.receivedAt == .unknown ? nil : Int(line.receivedAt.milliseconds))
+                json.member("source", line.path)
+                json.member("position", line.id.description)
+            }
         }
     }
 }

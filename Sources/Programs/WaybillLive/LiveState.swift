@@ -46,14 +46,10 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
     var rate = RateMeter()
     var delays = DelayMeter(countMax: LiveState.delayCountMax)
     private(set) var gaps: [Gap] = []
-    private(set) var gapCount = 0
     /// Whether everything that was there at the start is read: what is new from then on is worth a flag.
     private var isWarm = false
     private let limits: LineRing.Limits
-    /// What the receiver said last; `nil` without one.
-    package var report: ReceiverReport?
-    /// Exported records by provider, as the receiver counted them, by second.
-    var history: [String: ExportedHistory] = [:]
+    var receiver = ReceiverFigures()
 
     package init(
         data: DataDirectory<Files>, exports: [ExportOptions], mask: Mask = .none,
@@ -146,9 +142,11 @@ package struct LiveState<Files: FileSystem>: ~Copyable {
         self.add(gapFrom: position, to: start)
     }
 
+    /// The number of the newest gap; 0 before the first.
+    var newestGap: Int { self.gaps.last?.number ?? 0 }
+
     private mutating func add(gapFrom start: JournalPosition, to end: JournalPosition) {
-        self.gapCount += 1
-        self.gaps.append(Gap(number: self.gapCount, from: start, to: end))
+        self.gaps.append(Gap(number: self.newestGap + 1, from: start, to: end))
         if self.gaps.count > Self.gapCountMax { self.gaps.removeFirst() }
     }
 

@@ -38,7 +38,7 @@ extension LiveState {
     package func stream(_ filter: Filter, fields: [[String]], after cursor: LineID?) -> LiveStream {
         var stream = LiveStream(
             filter: filter, fields: fields, next: self.ring.end, credit: LiveStream.creditMax, cursor: self.cursor,
-            gapNumber: self.gapCount)
+            gapNumber: self.newestGap)
         guard let cursor else { return stream }
         stream.cursor = cursor
         stream.next = self.ring.ordinal(after: cursor)
