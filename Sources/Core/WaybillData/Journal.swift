@@ -52,10 +52,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     private var numbers: [StreamName: StreamNumber] = [:]
     /// The last number assigned in the current segment: a stream with a new description gets another one.
     private var lastNumber = 0
-    private var staged: [StagedEntry] = []
-    private var stagedTails: [StreamName: StreamTail] = [:]
-    private var stagedDescriptions: [StreamName: StreamDescription] = [:]
-    private var stagedSeals: [StreamName: StreamProof] = [:]
+    private var staged = StagedEntries()
     /// Streams whose description comes from a damaged line; the next agent that opens one corrects it.
     private var unverifiedStreams: Set<StreamName>
     private var history: StartHistory
@@ -121,7 +118,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Whether entries are waiting for ``commit(at:)``.
     package var hasStaged: Bool {
-        !self.staged.isEmpty
+        !self.staged.entries.isEmpty
     }
 
     /// Begins a start of the receiver: a new segment with it becomes durable.
@@ -146,22 +143,22 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// The offset of a stream, including staged bytes; 0 for a new one.
     package func position(of name: StreamName) -> StreamOffset {
-        self.stagedTails[name]?.end ?? self.streams[name]?.durable ?? StreamOffset(0)
+        self.staged.end(of: name) ?? self.streams[name]?.durable ?? StreamOffset(0)
     }
 
     /// The proof for ``position(of:)``.
     package func proof(of name: StreamName) -> StreamProof {
-        self.stagedSeals[name] ?? self.stagedTails[name]?.proof(of: name.id) ?? self.streams[name]?.proof ?? .empty
+        self.staged.proof(of: name) ?? self.streams[name]?.proof ?? .empty
     }
 
     /// Whether a stream is sealed.
     package func isSealed(_ name: StreamName) -> Bool {
-        self.stagedSeals[name] != nil || self.streams[name]?.isSealed ?? false
+        self.staged.isSealed(name) || self.streams[name]?.isSealed ?? false
     }
 
     /// Whether the journal has a stream of this name, resting ones left out.
     package func knows(_ name: StreamName) -> Bool {
-        self.streams[name] != nil || self.stagedDescriptions[name] != nil
+        self.streams[name] != nil || self.staged.introduces(name)
     }
 
     /// Begins a stream where another one with the same id ends: it has got another owner.
@@ -174,11 +171,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         let name = description.name
         precondition(former.description.id == name.id, "\(name) is another stream than \(former.description.name)")
         guard !self.knows(name) else { return }
-        let own = former.renamed(description)
-        self.stagedTails[name] = own.tail ?? StreamTail(unknownBelow: own.durable)
-        if own.isSealed { self.stagedSeals[name] = own.proof }
-        self.stagedDescriptions[name] = description
-        self.staged.append(StagedEntry(name: name, entry: .standing(own), description: description))
+        self.staged.adopt(former.renamed(description))
     }
 
     /// How many streams are at rest; see `Protocol/formats/journal.md`, section 8.
@@ -208,7 +201,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
 
     /// Closes the streams that only woke: who opens all streams and writes none fills neither memory nor heads.
     private mutating func restAgain() {
-        let names = self.order.restingAgain(except: self.staged.map(\.name))
+        let names = self.order.restingAgain(except: self.staged.entries.map(\.name))
         for name in names { self.streams[name] = nil }
         self.order.rest(names)
     }
@@ -222,42 +215,10 @@ package struct Journal<Files: FileSystem>: ~Copyable {
     /// Adds an entry to the next group if it continues its stream.
     package mutating func stage(_ entry: JournalEntry, of description: StreamDescription) -> StagingResult {
         let name = description.name
-        let position = self.position(of: name)
-        if self.isSealed(name) { return Self.stage(entry, afterSealAt: position) }
-        var tail = self.stagedTails[name] ?? self.streams[name]?.tail ?? StreamTail()
-        switch entry {
-        case .batch(let header, _, let raw):
-            if header.end <= position { return .alreadyHeld(position) }
-            guard header.offset == position else { return .gap(position) }
-            precondition(raw.count == header.rawByteCount, "\(raw.count) bytes of \(header.rawByteCount)")
-            tail.append(raw.bytes)
-            self.stagedTails[name] = tail
-        case .skip(let range):
-            if range.end <= position { return .alreadyHeld(position) }
-            guard range.offset == position else { return .gap(position) }
-            tail.skip(range)
-            self.stagedTails[name] = tail
-        case .seal(let length):
-            guard length == position else { return .gap(position) }
-            self.stagedSeals[name] = tail.proof(of: name.id)
-        case .standing:
-            preconditionFailure("a standing comes from adopt(_:as:)")
-        }
+        if let result = entry.misfit(at: self.position(of: name), isSealed: self.isSealed(name)) { return result }
         if self.unverifiedStreams.remove(name) != nil { self.redescribe(name, description) }
-        let known = self.stagedDescriptions[name] ?? self.streams[name]?.description
-        if known != description { self.stagedDescriptions[name] = description }
-        self.staged.append(StagedEntry(name: name, entry: entry, description: known == description ? nil : description))
+        self.staged.add(entry, of: description, after: self.streams[name])
         return .staged
-    }
-
-    /// What was held or sealed before is so still; nothing follows a seal.
-    private static func stage(_ entry: JournalEntry, afterSealAt length: StreamOffset) -> StagingResult {
-        switch entry {
-        case .batch(let header, _, _): header.end <= length ? .alreadyHeld(length) : .sealed(length)
-        case .skip(let range): range.end <= length ? .alreadyHeld(length) : .sealed(length)
-        case .seal(let offset): offset == length ? .alreadyHeld(length) : .gap(length)
-        case .standing: preconditionFailure("a standing comes from adopt(_:as:)")
-        }
     }
 
     /// Replaces a description that damage may have changed; a new segment passes it on to readers.
@@ -305,7 +266,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         var group = GroupWriter(start: self.end, time: time, numbers: self.numbers, last: self.lastNumber)
         group.mark()
         var introduced: Set<StreamName> = []
-        for staged in self.staged where group.number(of: staged.name) == nil {
+        for staged in self.staged.entries where group.number(of: staged.name) == nil {
             guard let description = staged.description ?? self.streams[staged.name]?.description else {
                 preconditionFailure("a staged stream has a description")
             }
@@ -318,7 +279,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             }
             if staged.description != nil { introduced.insert(staged.name) }
         }
-        for staged in self.staged {
+        for staged in self.staged.entries {
             if let description = staged.description, introduced.remove(staged.name) == nil {
                 group.introduce(description)
             }
@@ -345,31 +306,8 @@ package struct Journal<Files: FileSystem>: ~Copyable {
         if time != .unknown { self.lastMark = time }
         self.numbers = group.numbers
         self.lastNumber = group.lastNumber
-        self.applyStaged()
+        self.staged.apply(to: &self.streams, &self.order)
         return group.batchRanges
-    }
-
-    private mutating func applyStaged() {
-        for (name, description) in self.stagedDescriptions {
-            self.streams[name, default: StreamStanding(description: description)].describe(description)
-        }
-        for (name, tail) in self.stagedTails { self.streams[name]?.move(to: tail) }
-        for staged in self.staged {
-            self.order.wrote(staged.name)
-            if case .standing(let standing) = staged.entry, standing.isSealed {
-                self.streams[staged.name] = standing
-                self.order.sealed(staged.name)
-            }
-            guard case .seal(let length) = staged.entry, let proof = self.stagedSeals[staged.name],
-                let description = self.streams[staged.name]?.description
-            else { continue }
-            self.streams[staged.name] = StreamStanding(description: description, length: length, proof: proof)
-            self.order.sealed(staged.name)
-        }
-        self.staged.removeAll(keepingCapacity: true)
-        self.stagedTails.removeAll(keepingCapacity: true)
-        self.stagedDescriptions.removeAll(keepingCapacity: true)
-        self.stagedSeals.removeAll(keepingCapacity: true)
     }
 
     // MARK: Segments
@@ -382,7 +320,7 @@ package struct Journal<Files: FileSystem>: ~Copyable {
             try self.files.rename(path, to: try JournalPath.unused(path + ".suspect", self.files))
         }
         let rested = self.order.rested(
-            of: self.streams, self.awake, isStarting: self.isStarting, except: Set(self.staged.map(\.name)))
+            of: self.streams, self.awake, isStarting: self.isStarting, except: Set(self.staged.entries.map(\.name)))
         let resting = try self.restingTable.stage(
             rested.filter { self.order.isUnrecorded($0) }.compactMap { self.streams[$0] })
         let file = try self.files.open(path, .appendNew)

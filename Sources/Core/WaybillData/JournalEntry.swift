@@ -18,14 +18,6 @@ package struct JournalPosition: Hashable, Comparable, Sendable, CustomStringConv
     }
 }
 
-/// An entry of the next group.
-struct StagedEntry {
-    let name: StreamName
-    let entry: JournalEntry
-    /// The stream's new description, if the journal does not have it yet.
-    let description: StreamDescription?
-}
-
 /// A message from an agent that the journal stores.
 package enum JournalEntry: Sendable {
     /// A fully checked batch, its payload as received, and the bytes that it inflates to.
@@ -34,6 +26,24 @@ package enum JournalEntry: Sendable {
     case seal(length: StreamOffset)
     /// The standing of a stream that begins where another owner's ended; see ``Journal/adopt(_:as:)``.
     case standing(StreamStanding)
+
+    /// Why it does not continue a stream with this offset; `nil` if it does.
+    ///
+    /// What was held or sealed before is so still; nothing follows a seal.
+    func misfit(at position: StreamOffset, isSealed: Bool) -> StagingResult? {
+        let range: (start: StreamOffset, end: StreamOffset)
+        switch self {
+        case .batch(let header, _, _): range = (header.offset, header.end)
+        case .skip(let skipped): range = (skipped.offset, skipped.end)
+        case .seal(let length):
+            if isSealed { return length == position ? .alreadyHeld(position) : .gap(position) }
+            return length == position ? nil : .gap(position)
+        case .standing: preconditionFailure("a standing comes from adopt(_:as:)")
+        }
+        if range.end <= position { return .alreadyHeld(position) }
+        if isSealed { return .sealed(position) }
+        return range.start == position ? nil : .gap(position)
+    }
 }
 
 /// The result of staging an entry.
