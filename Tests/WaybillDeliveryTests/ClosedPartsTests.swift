@@ -75,12 +75,29 @@ import WaybillTestSupport
             "closed:\(folder)/part-00000": Self.manifest(3), "closed:\(folder)/part-00001": Self.manifest(4),
             "closed:\(folder)/dead/part-00000": "{}",
         ])
-        let open = try OpenParts(of: .mixpanel, only: nil, in: data)
+        let open = try OpenParts(of: .mixpanel, only: nil, in: data, at: Self.now)
         #expect(open.closingRecordCount == 7)
         #expect(open.recordCount == 0)
-        #expect(try OpenParts(of: .mixpanel, only: .dev, in: data).closingRecordCount == 0)
+        #expect(try OpenParts(of: .mixpanel, only: .dev, in: data, at: Self.now).closingRecordCount == 0)
         var report = DeliveryReport()
-        report.closingRecordCount = open.closingRecordCount
+        report.open = open
         #expect(report.json(.mixpanel).contains("\"closing_records\":7,"))
+    }
+
+    @Test func `what is open is as old as its first record when it is read`() throws {
+        let files = FaultyFiles()
+        let data = DataDirectory(root: "/data", files: files)
+        try data.create()
+        var state = try StateStore(path: data.statePath("export-mixpanel"), files: files)
+        let received = Self.now.milliseconds - 90_500
+        try state.commit([
+            "part:exports/mixpanel/\(Self.day)":
+                "number=0 records=2 events=2 bytes=9 held=0 late24=0 late48=0 received=\(received) first=a last=b"
+        ])
+        let open = try OpenParts(of: .mixpanel, only: nil, in: data, at: Self.now)
+        #expect(open.recordCount == 2 && open.oldestSeconds == 90)
+        var report = DeliveryReport()
+        report.open = open
+        #expect(report.json(.mixpanel).contains("\"open_records\":2,\"oldest_open_s\":90,\"closing_records\":0,"))
     }
 }

@@ -99,7 +99,7 @@ import WaybillSystem
         let now = WallTime(milliseconds: 100_000)
         #expect(progress.oldestUnsentSeconds(at: now) == nil)
         var report = DeliveryReport()
-        report.oldestOpen = WallTime(milliseconds: 90_000)
+        report.open.oldest = WallTime(milliseconds: 90_000)
         progress.observed(report)
         #expect(progress.oldestUnsentSeconds(at: now) == 10)
         report.oldestClosed = WallTime(milliseconds: 40_000)

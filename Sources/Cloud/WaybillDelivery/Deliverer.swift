@@ -362,11 +362,9 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
         self.lastOpenLog = now
         let data = DataDirectory(root: self.configuration.dataDirectory, files: self.files)
-        let open = try OpenParts(of: self.configuration.provider, only: self.configuration.env, in: data)
-        self.report.openRecordCount = open.recordCount
-        self.report.oldestOpen = open.oldest
-        self.report.oldestOpenSeconds = open.ageSeconds(at: self.clock.wallTime())
-        self.report.closingRecordCount = open.closingRecordCount
+        let open = try OpenParts(
+            of: self.configuration.provider, only: self.configuration.env, in: data, at: self.clock.wallTime())
+        self.report.open = open
         if open.closingRecordCount > 0 {
             self.logger.info(
                 "records wait in closed parts that the receiver has yet to compress",
@@ -377,7 +375,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
             "records wait in open parts; a part is sent once it is full or as old as close_after",
             metadata: [
                 "records": .number(open.recordCount),
-                "oldest_s": self.report.oldestOpenSeconds.map { .number($0) } ?? "unknown",
+                "oldest_s": open.oldestSeconds.map { .number($0) } ?? "unknown",
             ])
     }
 
@@ -438,11 +436,9 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         }
         guard self.observe != nil else { return try await self.rest(time - self.clock.monotonicTime()) }
         while case let left = time - self.clock.monotonicTime(), left > .zero {
-            self.report.retryAt = time
             try self.show()
             try await self.rest(min(left, Self.surveyPause))
         }
-        self.report.retryAt = nil
     }
 
     func rest(_ duration: Duration) async throws {

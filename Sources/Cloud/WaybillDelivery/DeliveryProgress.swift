@@ -150,7 +150,6 @@ package struct DeliveryProgress: Hashable, Sendable {
         self.current.sentCount = 0
         self.current.dead = [:]
         self.current.trouble = nil
-        self.current.retryAt = nil
     }
 
     /// Continues the counts of a delivery of the same name that ended before this one started.
@@ -175,7 +174,7 @@ package struct DeliveryProgress: Hashable, Sendable {
     package var retriedRequestCount: Int { self.ended.retryCount + self.current.retryCount }
     /// Events of closed parts that are neither sent nor given up, including those that wait for another day.
     package var waitingEventCount: Int { self.current.remainingCount + self.current.heldCount }
-    package var openRecordCount: Int { self.current.openRecordCount + self.current.closingRecordCount }
+    package var openRecordCount: Int { self.current.open.recordCount + self.current.open.closingRecordCount }
     /// Who sends the parts that are not delivered; `nil` outside a fleet.
     package var claims: ClaimCounts? { self.current.claims }
     package var lastSuccess: WallTime? { self.current.lastSuccess ?? self.ended.lastSuccess }
@@ -190,7 +189,7 @@ package struct DeliveryProgress: Hashable, Sendable {
     ///
     /// In closed parts it is the event's own time; in open ones, which do not say it, the time of receipt.
     package func oldestUnsentSeconds(at now: WallTime) -> Int? {
-        let times = [self.current.oldestClosed, self.current.oldestOpen].compactMap(\.self)
+        let times = [self.current.oldestClosed, self.current.open.oldest].compactMap(\.self)
         return times.min().map { Int(max(0, now.milliseconds - $0.milliseconds) / 1000) }
     }
 

@@ -123,20 +123,14 @@ package struct DeliveryReport: Hashable, Sendable {
     package var heldCount = 0
     /// Events of closed parts that were neither sent nor given up.
     package var remainingCount = 0
-    /// Records of parts that are still open, and how long the oldest has waited.
-    package var openRecordCount = 0
-    package var oldestOpenSeconds: Int?
-    package var oldestOpen: WallTime?
+    /// What cannot be sent yet.
+    package var open = OpenParts()
     /// The time of the oldest event in the closed parts that are not delivered.
     package var oldestClosed: WallTime?
     /// When the provider last accepted a record.
     package var lastSuccess: WallTime?
     /// Why the last request was not accepted; `nil` once one was.
     package var trouble: String?
-    /// When the next request is sent, while delivery waits.
-    package var retryAt: MonotonicTime?
-    /// Records of closed parts that the receiver has yet to compress.
-    package var closingRecordCount = 0
     /// Who sends the parts that are not delivered; `nil` outside a fleet.
     package var claims: ClaimCounts?
     /// Why the bucket does not say who sends which part; `nil` once it does.
@@ -165,9 +159,9 @@ package struct DeliveryReport: Hashable, Sendable {
             json.member("unconfirmed", self.unconfirmedCount)
             json.member("held", self.heldCount)
             json.member("remaining", self.remainingCount)
-            json.member("open_records", self.openRecordCount)
-            if let oldestOpenSeconds { json.member("oldest_open_s", oldestOpenSeconds) }
-            json.member("closing_records", self.closingRecordCount)
+            json.member("open_records", self.open.recordCount)
+            if let seconds = self.open.oldestSeconds { json.member("oldest_open_s", seconds) }
+            json.member("closing_records", self.open.closingRecordCount)
             if let claims = self.claims {
                 json.member("claimed_parts", claims.claimed)
                 json.member("elsewhere_parts", claims.elsewhere)

@@ -1,7 +1,7 @@
 internal import WaybillData
 internal import WaybillEvent
 internal import WaybillProjection
-package import WaybillSystem
+internal import WaybillSystem
 
 internal import WaybillExport
 
@@ -9,7 +9,9 @@ internal import WaybillExport
 package struct OpenParts: Hashable, Sendable {
     package private(set) var recordCount = 0
     /// When the first of them was received; `nil` if that is unknown.
-    package private(set) var oldest: WallTime?
+    var oldest: WallTime?
+    /// How long it had waited when they were read, in whole seconds; `nil` if there is none, or if that is unknown.
+    package private(set) var oldestSeconds: Int?
     /// Records of closed parts that are not compressed yet.
     package private(set) var closingRecordCount = 0
 
@@ -17,7 +19,8 @@ package struct OpenParts: Hashable, Sendable {
 
     /// Reads them from the export's last checkpoint; nothing if it cannot be read.
     init(
-        of provider: DeliverableProvider, only env: DeploymentEnvironment?, in data: DataDirectory<some FileSystem>
+        of provider: DeliverableProvider, only env: DeploymentEnvironment?, in data: DataDirectory<some FileSystem>,
+        at now: WallTime
     ) throws(FileSystemError) {
         let path = data.statePath("export-\(provider.rawValue)")
         let entries = try StateImage.read(path, files: data.files)?.entries ?? [:]
@@ -29,10 +32,6 @@ package struct OpenParts: Hashable, Sendable {
             self.recordCount += part.recordCount
             if let time = part.receivedAt { self.oldest = min(self.oldest ?? time, time) }
         }
-    }
-
-    /// How long the oldest record has waited, in whole seconds; `nil` if there is none, or if that is unknown.
-    func ageSeconds(at now: WallTime) -> Int? {
-        self.oldest.map { Int(max(0, now.milliseconds - $0.milliseconds) / 1000) }
+        self.oldestSeconds = self.oldest.map { Int(max(0, now.milliseconds - $0.milliseconds) / 1000) }
     }
 }
