@@ -288,7 +288,7 @@ extension Deliverer {
     }
 
     private func waitForBucket() async throws {
-        self.setLastFailure("the bucket: \(self.report.claimTrouble ?? "no answer")")
+        self.patience.failed("the bucket: \(self.report.claimTrouble ?? "no answer")")
         try await self.wait(until: self.memory.retryAt ?? self.clock.monotonicTime())
     }
 

@@ -238,7 +238,7 @@ extension Deliverer {
         course.delivery.setSent(eventCount: eventCount)
         self.report.sentCount += eventCount
         try self.bury(givenUp, &course)
-        if !accepted.isEmpty || !givenUp.isEmpty { self.lastSettled = now }
+        if !accepted.isEmpty || !givenUp.isEmpty { self.patience.settled(at: now) }
         if !accepted.isEmpty {
             self.report.lastSuccess = self.clock.wallTime()
             self.report.trouble = nil
@@ -258,7 +258,7 @@ extension Deliverer {
 
     private func failed(_ detail: String) {
         self.report.retryCount += 1
-        self.lastFailure = detail
+        self.patience.failed(detail)
         self.report.trouble = detail
         self.logger.warning(.requestNotAccepted, "a request was not accepted", metadata: ["detail": "\(detail)"])
     }

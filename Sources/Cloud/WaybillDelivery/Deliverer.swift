@@ -34,6 +34,33 @@ package struct ProviderConnection: DeliveryTransport {
     package func shutDown() async throws { try await self.closing() }
 }
 
+/// How long a delivery is tried without a record that is settled, and why none was.
+struct DeliveryPatience {
+    /// `nil` for ever.
+    private let limit: Duration?
+    private var lastSettled: MonotonicTime
+    private var lastFailure = "nothing was answered"
+
+    init(_ limit: Duration?, from start: MonotonicTime) {
+        self.limit = limit
+        self.lastSettled = start
+    }
+
+    mutating func settled(at now: MonotonicTime) {
+        self.lastSettled = now
+    }
+
+    mutating func failed(_ detail: String) {
+        self.lastFailure = detail
+    }
+
+    /// - Returns: why nothing is settled, if an attempt at `time` would come too late; `nil` to wait for it.
+    func lateness(at time: MonotonicTime) -> String? {
+        guard let limit, self.lastSettled + limit < time else { return nil }
+        return self.lastFailure
+    }
+}
+
 /// Ends delivery before everything was delivered.
 struct DeliveryEnded: Error {
     let outcome: DeliveryReport.Outcome
@@ -56,8 +83,7 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
     var parts: ClosedParts<Files>
     var state: StateStore<Files>
     var report = DeliveryReport()
-    var lastSettled: MonotonicTime
-    var lastFailure = "nothing was answered"
+    var patience: DeliveryPatience
     /// `nil` outside a fleet: then every part is this process's.
     let claims: DeliveryClaims?
     var memory = ClaimMemory()
@@ -97,7 +123,8 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         let data = DataDirectory(root: configuration.dataDirectory, files: files)
         self.parts = ClosedParts(root: Path.join(data.exports, name), files: files)
         self.pace = RequestRate(eventsPerSecond: configuration.eventsPerSecond ?? self.rules.facts.eventsPerSecondMax)
-        self.lastSettled = clock.monotonicTime()
+        self.patience = DeliveryPatience(
+            configuration.isFollowing ? nil : configuration.patience, from: clock.monotonicTime())
         // A wrong address is found before anything is locked or sent.
         _ = try Self.template(configuration, isHistorical: false)
         self.credentials = try Self.credentials(configuration, source)
@@ -425,15 +452,9 @@ package final class Deliverer<Files: FileSystem, Clock: SystemClock, Transport: 
         if Task.isCancelled { throw DeliveryEnded(outcome: .interrupted) }
     }
 
-    func setLastFailure(_ detail: String) {
-        self.lastFailure = detail
-    }
-
     /// Waits for another attempt, unless nothing was settled for too long.
     func wait(until time: MonotonicTime) async throws {
-        if !self.configuration.isFollowing, self.lastSettled + self.configuration.patience < time {
-            throw DeliveryEnded(outcome: .unreachable(detail: self.lastFailure))
-        }
+        if let detail = self.patience.lateness(at: time) { throw DeliveryEnded(outcome: .unreachable(detail: detail)) }
         guard self.observe != nil else { return try await self.rest(time - self.clock.monotonicTime()) }
         while case let left = time - self.clock.monotonicTime(), left > .zero {
             try self.show()
