@@ -130,7 +130,7 @@ extension Pump where Hints: ~Copyable {
             self.summary.count(counts)
         case .reopen(let number, let offset, let code, let text): self.reopen(number, offset, code, text)
         case .pause(let milliseconds):
-            self.pausedUntil = self.clock.monotonicTime() + .milliseconds(Int(min(milliseconds, 600_000)))
+            self.acceptance.pause(milliseconds: milliseconds, at: self.clock.monotonicTime())
         case .move(let receivers):
             self.telemetry.moved(receivers)
             self.turnAway()
@@ -153,7 +153,10 @@ extension Pump where Hints: ~Copyable {
         }
         let knewFleet = self.tail.fleet != nil
         do throws(FileSystemError) {
-            let fleet = self.believedFleet(ready)
+            let fleet = self.acceptance.believedFleet(of: ready, at: address, self.configuration)
+            if self.acceptance.isFleetDoubted, let claimed = ready.fleet {
+                self.telemetry.fleetDoubted(claimed, of: ready.receiver, at: address)
+            }
             let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: fleet, now)
             self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
             self.summary.count(meeting)
@@ -161,8 +164,7 @@ extension Pump where Hints: ~Copyable {
             // What could not be written is still on the disk as it was: the same is found with the next connection.
             self.telemetry.registryFailed(error)
         }
-        self.receiver = ReceiverTag(
-            address: address, incarnation: ready.receiver.incarnation, start: ready.receiver.start)
+        self.acceptance.accepted(ready, at: address, now.wall)
         self.phase = .ready
         if self.tail.isInFleet {
             self.choice.settle(
@@ -171,14 +173,6 @@ extension Pump where Hints: ~Copyable {
         }
         self.liveness.becameReady(idle: Self.idle(of: ready))
         self.choice.accepted(at: now.monotonic)
-        self.receiverName = ready.receiver.name
-        self.connectedAt = now.wall
-        // A clock may claim anything.
-        let (skew, isOverflow) = now.wall.milliseconds.subtractingReportingOverflow(ready.milliseconds)
-        self.clockSkew = isOverflow ? nil : .milliseconds(skew)
-        self.unreadySince = nil
-        self.lastFailure = nil
-        self.batchByteCountMax = min(self.configuration.batchByteCountMax, ready.limits.rawByteCountMax)
         self.tail.lowerLineLimits(to: ready.limits)
         self.goal.foundMore()
         self.summary.connectionCount += 1
@@ -249,11 +243,11 @@ extension Pump where Hints: ~Copyable {
     }
 
     private mutating func askLater(_ stream: StreamKey) {
-        guard let receiver, self.tail.contains(stream) else { return }
+        guard let receiver = self.acceptance.receiver, self.tail.contains(stream) else { return }
         let now = self.clock.monotonicTime()
-        self.lastFailure =
+        self.acceptance.failed(
             self.tail.awaitedHolder(of: stream).map { "a segment waits for \($0)" }
-            ?? "the receiver holds other bytes of a file"
+                ?? "the receiver holds other bytes of a file")
         self.streams.hold(stream, until: self.disputes.add(stream, by: receiver, now))
     }
 
@@ -288,7 +282,7 @@ extension Pump where Hints: ~Copyable {
 
     /// Whether a disputed stream may not be asked for yet; it becomes ready again later.
     mutating func mustWait(_ stream: StreamKey) -> Bool {
-        guard let receiver,
+        guard let receiver = self.acceptance.receiver,
             let time = self.disputes.nextAsking(stream, of: receiver, self.clock.monotonicTime())
         else { return false }
         self.streams.hold(stream, until: time)
@@ -316,7 +310,7 @@ extension Pump where Hints: ~Copyable {
         guard let stream = self.streams.refused(number), self.tail.contains(stream) else { return }
         let attempt = self.streams.failed(stream)
         self.tail.streamRefused(stream)
-        self.lastFailure = text
+        self.acceptance.failed(text)
         self.noteError("\(code.rawValue): \(text)", of: self.tail.position(of: stream).path)
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove, !self.claim(number, stream, offset) { return }
@@ -345,7 +339,7 @@ extension Pump where Hints: ~Copyable {
             self.link?.close()
             return self.link = nil
         }
-        self.lastFailure = reason
+        self.acceptance.failed(reason)
         let alone = self.endConnection()
         let now = self.clock.monotonicTime()
         let wait = self.choice.failed(cause, at: now)
@@ -362,21 +356,16 @@ extension Pump where Hints: ~Copyable {
     @discardableResult
     mutating func endConnection() -> Duration {
         self.choice.ended()
-        self.isFleetDoubted = false
         self.goal.isBusy()
         self.link?.close()
         self.link = nil
         self.generation += 1
         let now = self.clock.monotonicTime()
         self.liveness.reset(at: now)
-        let alone = self.unreadySince ?? now
-        self.unreadySince = alone
         self.session = SenderSession()
         self.received.removeAll()
         self.streams.removeAll()
-        self.pausedUntil = nil
-        self.receiver = nil
         self.tail.connectionLost()
-        return now - alone
+        return self.acceptance.ended(at: now)
     }
 }

@@ -7,7 +7,8 @@ extension Pump where Hints: ~Copyable {
     mutating func outcome() -> AgentOutcome? {
         guard self.goal.mayEnd else { return nil }
         let now = self.clock.monotonicTime()
-        var rest = RunGoal.Rest(acknowledgedAt: self.liveness.acknowledgedAt, unreadySince: self.unreadySince)
+        var rest = RunGoal.Rest(
+            acknowledgedAt: self.liveness.acknowledgedAt, unreadySince: self.acceptance.unreadySince)
         rest.isReady = self.phase == .ready
         rest.isSettled = self.isSettled(now)
         rest.hasShippedAll = self.hasShippedAll
@@ -17,7 +18,7 @@ extension Pump where Hints: ~Copyable {
         switch self.goal.end(rest, at: now) {
         case .drained: return .drained(self.summary)
         case .stopped: return .stopped(self.summary)
-        case .unreachable: return .unreachable(self.lastFailure ?? Self.silence, self.summary)
+        case .unreachable: return .unreachable(self.acceptance.reason, self.summary)
         case .unstored: return .unreachable("the fleet has not stored everything that was sent", self.summary)
         case nil: return nil
         }
@@ -33,9 +34,6 @@ extension Pump where Hints: ~Copyable {
         self.send(.bye)
         return true
     }
-
-    /// The failure to report when not even an attempt has failed.
-    static var silence: String { "no receiver answered" }
 
     /// Whether nothing is left to ship, a scan has looked for more, and everything sent is acknowledged.
     ///
@@ -92,16 +90,14 @@ extension Pump where Hints: ~Copyable {
         standing.summary.lostByteCount = self.tail.notices.loss.byteCount
         standing.summary.successions = self.tail.successionCounts
         standing.summary.unseenEndCount = self.tail.notices.unseenEndCount
-        standing.isConnected = self.phase == .ready
+        self.acceptance.describe(&standing)
         standing.isStalled = self.isStalled
-        standing.isFleetDoubted = self.isFleetDoubted
         standing.refusals = self.tail.notices.refusals
         standing.formats = self.tail.notices.formats
         standing.kept = self.tail.kept
         standing.summary.unreadableFileCount = self.tail.notices.unreadable.count
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount
-        standing.clockSkew = self.clockSkew
         let now = self.now
         standing.hanging = self.waits(now.monotonic)
         standing.lookLag = self.schedule.lag(now.monotonic, hasFreshFiles: self.tail.hasFreshFiles)
@@ -131,7 +127,7 @@ extension Pump where Hints: ~Copyable {
         self.summary.disputedStreamCount = self.disputes.count
         self.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
         self.summary.duration = self.clock.monotonicTime() - self.started
-        self.summary.lastFailure = self.lastFailure ?? (self.phase == .ready ? nil : Self.silence)
+        self.summary.lastFailure = self.acceptance.failure
         // A round that needed no receiver has just seen that nothing is left.
         let mayHaveLeft = self.generation > 0
         for stream in self.tail.streams {

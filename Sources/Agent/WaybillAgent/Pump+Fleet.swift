@@ -15,19 +15,8 @@ extension Pump where Hints: ~Copyable {
         return order
     }
 
-    /// The fleet of the receiver that answers; `nil` if there is no reason to believe that it belongs to one.
-    ///
-    /// What it holds then counts as its own alone.
-    mutating func believedFleet(_ ready: Ready) -> String? {
-        guard let fleet = ready.fleet, let address = NetworkAddress(self.choice.address) else { return nil }
-        self.isFleetDoubted = !self.configuration.believes(fleet, of: address)
-        guard self.isFleetDoubted else { return fleet }
-        self.telemetry.fleetDoubted(fleet, of: ready.receiver, at: self.choice.address)
-        return nil
-    }
-
     /// Whether the receiver answers `SEAL` only when its fleet's store has the end.
-    var sealsLate: Bool { self.tail.isInFleet || self.isFleetDoubted }
+    var sealsLate: Bool { self.tail.isInFleet || self.acceptance.isFleetDoubted }
 
     /// The receiver wants no connection now: the next attempt begins with the one after it.
     mutating func turnAway() {

@@ -26,7 +26,6 @@ extension Pump where Hints: ~Copyable {
                 self.buffers = make()
                 self.retiredWireByteCount += former.wireByteCount
             }
-            self.batchByteCountMax = configuration.batchByteCountMax
             self.choice.beginWithFirst()
         } else {
             self.tail.keep(configuration.tailLimits.keep)

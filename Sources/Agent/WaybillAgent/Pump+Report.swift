@@ -27,12 +27,7 @@ extension Pump where Hints: ~Copyable {
         report.standing = self.standing
         report.time = now.wall
         report.started = self.startedAt
-        if self.phase == .ready {
-            report.connectedSince = self.connectedAt
-            report.receiver = self.receiverName
-            report.address = self.choice.address
-        }
-        report.lastFailure = self.lastFailure.map { String($0.prefix(AgentReport.errorCharacterCountMax)) }
+        self.acceptance.describe(&report)
         let unread = self.tail.notices.unreadable.prefix(AgentReport.fileCountMax).map(\.text).sorted()
         let unreadPaths = Set(unread)
         report.files = unread.map { path in
@@ -106,7 +101,7 @@ extension Pump where Hints: ~Copyable {
         if let since = self.lags.since(key) { return max(.zero, now.monotonic - since) }
         // A file may say any time.
         let written = Duration.milliseconds(now.wall.milliseconds) - .nanoseconds(position.modified)
-        let alone = self.unreadySince.map { now.monotonic - $0 } ?? .zero
+        let alone = self.acceptance.unreadySince.map { now.monotonic - $0 } ?? .zero
         return max(.zero, written, alone)
     }
 }

@@ -44,30 +44,16 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var generation = 0
     var phase: Phase
     var choice: ReceiverChoice
-    /// Whether the present receiver says that it belongs to a fleet, and there is no reason to believe it.
-    var isFleetDoubted = false
-    /// The limit that both sides allow.
-    var batchByteCountMax: Int
-    /// The receiver that accepted this agent on the present connection.
-    var receiver: ReceiverTag?
+    var acceptance: Acceptance
     var disputes = Disputes()
     /// What the status tells about files, and about this run.
     var lags = FileLags()
     var fileErrors: [String: String] = [:]
     let startedAt: WallTime
-    var connectedAt: WallTime?
-    var receiverName: String?
-    /// How far this clock was ahead of the last receiver's, less the time that `READY` took.
-    var clockSkew: Duration?
     var liveness: Liveness
-    /// The last failure since a receiver accepted this agent.
-    var lastFailure: String?
-    var pausedUntil: MonotonicTime?
     var schedule: ScanSchedule
     var goal: RunGoal
     let started: MonotonicTime
-    /// Since when no receiver has accepted this agent; `nil` while one has.
-    var unreadySince: MonotonicTime?
     var summary = AgentSummary()
     var lines: LineLedger
     var claims: SpoolClaims<Files>
@@ -94,7 +80,6 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.clock = clock
         self.telemetry = telemetry
         self.instance = Hexadecimal.text(seed, digitCount: 16)
-        self.batchByteCountMax = configuration.batchByteCountMax
         self.buffers = buffers
         self.lines = LineLedger(isKept: configuration.countsLines)
         self.claims = SpoolClaims(
@@ -108,7 +93,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.schedule = ScanSchedule(now)
         self.goal = RunGoal(configuration.mode)
         self.started = now
-        self.unreadySince = now
+        self.acceptance = Acceptance(at: now)
     }
 
     var now: TailTime {
@@ -228,15 +213,17 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     // MARK: Batches
 
+    /// The limit that both sides allow.
+    var batchByteCountMax: Int {
+        min(self.configuration.batchByteCountMax, self.session.limits?.rawByteCountMax ?? .max)
+    }
+
     /// Ships while there are lines and room for them.
     mutating func ship() {
         self.hasMore = false
         self.hasShippedAll = false
         guard self.phase == .ready, !self.choice.isRenewing(self.clock.monotonicTime()) else { return }
-        if let pausedUntil {
-            guard pausedUntil <= self.clock.monotonicTime() else { return }
-            self.pausedUntil = nil
-        }
+        guard !self.acceptance.isPaused(at: self.clock.monotonicTime()) else { return }
         // Answers are taken in between, so that a long backlog does not delay the registry.
         for _ in 0..<16 {
             guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
@@ -360,13 +347,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     package func restingTime() -> Duration {
         if self.hasMore { return .zero }
         let now = self.clock.monotonicTime()
-        let end = self.goal.nextLook(unreadySince: self.unreadySince)
+        let end = self.goal.nextLook(unreadySince: self.acceptance.unreadySince)
         if self.goal.isParting, let end { return max(.zero, end - now) }
         var wake = self.schedule.next(
             now, hasFreshFiles: self.tail.hasFreshFiles, hasWaitingSpools: !self.claims.waiting.isEmpty)
         if let retry = self.streams.nextRetry { wake = min(wake, retry) }
         if let end { wake = min(wake, end) }
-        if let pausedUntil { wake = min(wake, pausedUntil) }
+        if let pauseEnd = self.acceptance.pausedUntil { wake = min(wake, pauseEnd) }
         if let renewal = self.choice.nextRenewal(now) { wake = min(wake, renewal) }
         if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }
         switch self.phase {
