@@ -9,7 +9,7 @@ struct LineLedger {
         let lineCount: Int
     }
 
-    private let isKept: Bool
+    let isKept: Bool
     private var batches: [StreamKey: [Batch]] = [:]
     private(set) var ackedCount = 0
 

@@ -123,11 +123,11 @@ extension Pump where Hints: ~Copyable {
         case .stored(let number, let offset):
             guard let stream = self.streams.stream(number) else { return }
             self.liveness.acknowledged(at: self.clock.monotonicTime())
-            self.summary.storedByteCount += self.tail.stored(stream, upTo: Int(offset.rawValue))
+            self.tally.stored(byteCount: self.tail.stored(stream, upTo: Int(offset.rawValue)))
         case .note(let counts):
             self.telemetry.quarantined(counts.filter { $0.export == nil })
             self.telemetry.refusedEvents(counts.filter { $0.export != nil })
-            self.summary.count(counts)
+            self.tally.count(counts)
         case .reopen(let number, let offset, let code, let text): self.reopen(number, offset, code, text)
         case .pause(let milliseconds):
             self.acceptance.pause(milliseconds: milliseconds, at: self.clock.monotonicTime())
@@ -159,7 +159,7 @@ extension Pump where Hints: ~Copyable {
             }
             let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: fleet, now)
             self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
-            self.summary.count(meeting)
+            self.tally.count(meeting)
         } catch {
             // What could not be written is still on the disk as it was: the same is found with the next connection.
             self.telemetry.registryFailed(error)
@@ -175,7 +175,7 @@ extension Pump where Hints: ~Copyable {
         self.choice.accepted(at: now.monotonic)
         self.tail.lowerLineLimits(to: ready.limits)
         self.goal.foundMore()
-        self.summary.connectionCount += 1
+        self.tally.connected()
     }
 
     private mutating func seek(
@@ -189,7 +189,7 @@ extension Pump where Hints: ~Copyable {
         case .goOn, .done:
             _ = self.streams.positioned(number)
             self.agreed(stream)
-            self.lines.resumed(stream, at: Int(offset.rawValue))
+            self.tally.resumed(stream, at: offset)
         case .openAgain, .postponed, .disputed, .shortened: self.leave(number, stream, after: outcome)
         }
     }
@@ -218,10 +218,9 @@ extension Pump where Hints: ~Copyable {
         let unstored = self.tail.unstoredByteCount(of: stream)
         switch self.tail.sealedByReceiver(stream, proof) {
         case .goOn, .done:
-            self.summary.storedByteCount += unstored
             self.choice.succeeded()
             self.disputes.settle(stream)
-            self.summary.sealedStreamCount += 1
+            self.tally.sealed(unstoredByteCount: unstored)
         case .openAgain, .postponed: self.tail.readingPostponed(stream)
         case .disputed: self.dispute(stream)
         case .shortened: self.askLater(stream)
@@ -270,7 +269,7 @@ extension Pump where Hints: ~Copyable {
         do throws(Reshipment.Failure) {
             guard case .renamed(let newPath) = try Reshipment.reship(path, on: self.files) else { return false }
             self.telemetry.reshipped(path, as: newPath)
-            self.summary.reshippedSegmentCount += 1
+            self.tally.reshipped()
             // It is found under its new name.
             self.schedule.hurry(self.clock.monotonicTime())
             return true
@@ -293,10 +292,9 @@ extension Pump where Hints: ~Copyable {
         guard self.tail.contains(stream) else { return }
         let before = self.tail.position(of: stream).acked
         self.tail.acked(stream, upTo: offset)
-        self.lines.acked(stream, upTo: offset)
-        let ackedByteCount = self.tail.position(of: stream).acked - before
-        self.summary.ackedByteCount += ackedByteCount
         let position = self.tail.position(of: stream)
+        let ackedByteCount = position.acked - before
+        self.tally.acked(stream, upTo: offset, byteCount: ackedByteCount)
         self.lags.acked(stream, upTo: position.acked, of: position.byteCount, self.liveness.acknowledgedAt)
         guard ackedByteCount > 0 else { return }
         self.disputes.settle(stream)

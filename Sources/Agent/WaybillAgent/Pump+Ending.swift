@@ -16,10 +16,11 @@ extension Pump where Hints: ~Copyable {
         rest.isAnswered = rest.nextRetry != nil && self.session.isSettled
         rest.awaitsStorage = rest.isReady && !self.isInFlight && self.awaitsStorage
         switch self.goal.end(rest, at: now) {
-        case .drained: return .drained(self.summary)
-        case .stopped: return .stopped(self.summary)
-        case .unreachable: return .unreachable(self.acceptance.reason, self.summary)
-        case .unstored: return .unreachable("the fleet has not stored everything that was sent", self.summary)
+        case .drained: return .drained(self.tally.summary)
+        case .stopped: return .stopped(self.tally.summary)
+        case .unreachable: return .unreachable(self.acceptance.reason, self.tally.summary)
+        case .unstored:
+            return .unreachable("the fleet has not stored everything that was sent", self.tally.summary)
         case nil: return nil
         }
     }
@@ -28,7 +29,7 @@ extension Pump where Hints: ~Copyable {
     ///
     /// - Returns: whether to wait.
     mutating func beginFarewell(_ outcome: AgentOutcome) -> Bool {
-        guard case .drained = outcome, self.phase == .ready, self.summary.batchCount > 0,
+        guard case .drained = outcome, self.phase == .ready, self.tally.summary.batchCount > 0,
             self.goal.beginFarewell(at: self.clock.monotonicTime())
         else { return false }
         self.send(.bye)
@@ -85,17 +86,13 @@ extension Pump where Hints: ~Copyable {
 
     var standing: AgentStanding {
         var standing = AgentStanding()
-        standing.summary = self.summary
-        standing.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
-        standing.summary.lostByteCount = self.tail.notices.loss.byteCount
-        standing.summary.successions = self.tail.successionCounts
-        standing.summary.unseenEndCount = self.tail.notices.unseenEndCount
+        standing.summary = self.tally.summary(
+            self.tail.notices, self.tail.successionCounts, wireByteCount: self.wireByteCount)
         self.acceptance.describe(&standing)
         standing.isStalled = self.isStalled
         standing.refusals = self.tail.notices.refusals
         standing.formats = self.tail.notices.formats
         standing.kept = self.tail.kept
-        standing.summary.unreadableFileCount = self.tail.notices.unreadable.count
         standing.disputedStreamCount = self.disputes.count
         standing.inFlightByteCount = self.session.inFlightByteCount
         let now = self.now
@@ -114,36 +111,26 @@ extension Pump where Hints: ~Copyable {
         return standing
     }
 
+    private var wireByteCount: Int { self.retiredWireByteCount + self.buffers.wireByteCount }
+
     mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
         self.checkpoint(self.now)
         self.takeNotices()
         if self.phase == .ready, !self.goal.isParting { self.send(.bye) }
         self.link?.close()
-        self.summary.lostByteCount = self.tail.notices.loss.byteCount
-        self.summary.successions = self.tail.successionCounts
-        self.summary.unseenEndCount = self.tail.notices.unseenEndCount
-        self.summary.unreadableFileCount = self.tail.notices.unreadable.count
-        self.summary.refusedFileCount = self.tail.notices.refusals.values.reduce(0, +)
-        self.summary.disputedStreamCount = self.disputes.count
-        self.summary.wireByteCount = self.retiredWireByteCount + self.buffers.wireByteCount
-        self.summary.duration = self.clock.monotonicTime() - self.started
-        self.summary.lastFailure = self.acceptance.failure
+        self.tally.end(
+            self.tail.notices, self.tail.successionCounts, wireByteCount: self.wireByteCount,
+            disputedStreamCount: self.disputes.count, failure: self.acceptance.failure,
+            at: self.clock.monotonicTime())
         // A round that needed no receiver has just seen that nothing is left.
         let mayHaveLeft = self.generation > 0
         for stream in self.tail.streams {
-            let position = self.tail.position(of: stream)
-            self.summary.heldByteCount = self.summary.heldByteCount.saturatingSum(
-                max(0, position.byteCount - position.cursor))
-            if self.configuration.countsLines, mayHaveLeft {
-                self.summary.remainingLineCount += LineLedger.lineCount(
-                    of: position.path, from: position.acked, on: self.files)
-            }
+            self.tally.leaves(self.tail.position(of: stream), mayHaveLines: mayHaveLeft, on: self.files)
         }
-        self.summary.ackedLineCount = self.lines.ackedCount
         switch outcome {
-        case .drained: return .drained(self.summary)
-        case .stopped: return .stopped(self.summary)
-        case .unreachable(let reason, _): return .unreachable(reason, self.summary)
+        case .drained: return .drained(self.tally.summary)
+        case .stopped: return .stopped(self.tally.summary)
+        case .unreachable(let reason, _): return .unreachable(reason, self.tally.summary)
         case .failed, .unsecurable, .unmeasurable, .misnamed: return outcome
         }
     }

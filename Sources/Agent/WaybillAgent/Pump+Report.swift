@@ -26,7 +26,7 @@ extension Pump where Hints: ~Copyable {
         report.name = self.configuration.name.description
         report.standing = self.standing
         report.time = now.wall
-        report.started = self.startedAt
+        report.started = self.tally.start.wall
         self.acceptance.describe(&report)
         let unread = self.tail.notices.unreadable.prefix(AgentReport.fileCountMax).map(\.text).sorted()
         let unreadPaths = Set(unread)

@@ -46,19 +46,15 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var choice: ReceiverChoice
     var acceptance: Acceptance
     var disputes = Disputes()
-    /// What the status tells about files, and about this run.
+    /// What the status tells about files.
     var lags = FileLags()
     var fileErrors: [String: String] = [:]
-    let startedAt: WallTime
     var liveness: Liveness
     var schedule: ScanSchedule
     var goal: RunGoal
-    let started: MonotonicTime
-    var summary = AgentSummary()
-    var lines: LineLedger
+    var tally: RunTally
     var claims: SpoolClaims<Files>
     var formatPace = FormatNoticeLimit()
-    var lastProgress: MonotonicTime
     /// Whether the last step left more work to do at once.
     var hasMore = false
     /// Whether the last step left nothing that waits for an answer or a buffer.
@@ -81,18 +77,16 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.telemetry = telemetry
         self.instance = Hexadecimal.text(seed, digitCount: 16)
         self.buffers = buffers
-        self.lines = LineLedger(isKept: configuration.countsLines)
         self.claims = SpoolClaims(
             configuration.sources.compactMap(\.spool), countMax: configuration.claimCountMax, on: files)
-        self.startedAt = clock.wallTime()
+        let wall = clock.wallTime()
         let now = clock.monotonicTime()
+        self.tally = RunTally(countsLines: configuration.countsLines, at: TailTime(monotonic: now, wall: wall))
         self.phase = .disconnected(retryAt: now)
         self.choice = ReceiverChoice(seed: seed)
         self.liveness = Liveness(at: now)
-        self.lastProgress = now
         self.schedule = ScanSchedule(now)
         self.goal = RunGoal(configuration.mode)
-        self.started = now
         self.acceptance = Acceptance(at: now)
     }
 
@@ -107,11 +101,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.take(events)
         if self.goal.isParting {
             let isParted = self.goal.isParted(isConnected: self.link != nil, at: self.clock.monotonicTime())
-            return isParted ? self.finish(.drained(self.summary)) : nil
+            return isParted ? self.finish(.drained(self.tally.summary)) : nil
         }
         self.look()
         if let failure = self.goal.failure { return self.finish(.failed(failure)) }
-        if self.needsNoReceiver { return self.finish(.drained(self.summary)) }
+        if self.needsNoReceiver { return self.finish(.drained(self.tally.summary)) }
         self.renewIfDue()
         self.connectIfDue()
         self.ship()
@@ -169,7 +163,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.telemetry.noticed(notice, loss: self.tail.notices.loss)
                 if case .unreadable(let path, let error) = notice { self.noteError("\(error)", of: path) }
             }
-            self.summary.count(notice)
+            self.tally.count(notice)
         }
     }
 
@@ -263,15 +257,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     mutating func reportProgress() {
         guard let progress = self.configuration.progress else { return }
-        let now = self.clock.monotonicTime()
-        guard now - self.lastProgress > .milliseconds(250) else { return }
-        self.lastProgress = now
-        var rest = 0
-        for stream in self.tail.streams {
-            let position = self.tail.position(of: stream)
-            rest += max(0, position.byteCount - position.cursor)
+        self.tally.tell(progress, at: self.clock.monotonicTime()) {
+            self.tail.streams.reduce(0) { rest, stream in
+                let position = self.tail.position(of: stream)
+                return rest + max(0, position.byteCount - position.cursor)
+            }
         }
-        progress(self.summary.rawByteCount, self.summary.rawByteCount + rest)
     }
 
     mutating func open(_ stream: StreamKey) {
@@ -310,8 +301,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 lineCount: lineCount, wireByteCount: 0, checksum: 0)
             self.shipBatch(of: stream, header, buffer)
         case .skip(let range):
-            if range.isGivenUp { self.summary.skippedByteCount += Int(range.byteCount) }
-            if range.reason == .hole { self.summary.holeByteCount += Int(range.byteCount) }
+            self.tally.skipped(range)
             self.perform(self.session.skip(number, range))
         case .sealed(let length):
             self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
@@ -327,12 +317,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.liveness.sentBatch(isAlone: self.session.inFlightByteCount <= header.rawByteCount, at: now)
         self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, now)
         self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
-        self.summary.streamCount = self.tail.shippedStreamCount
-        self.lines.sent(
-            stream, from: Int(header.offset.rawValue), byteCount: header.rawByteCount, lineCount: header.lineCount)
-        self.summary.rawByteCount += header.rawByteCount
-        self.summary.lineCount += header.lineCount
-        self.summary.batchCount += 1
+        self.tally.sent(stream, header, streamCount: self.tail.shippedStreamCount)
     }
 
     /// Grows with everything that takes memory only for a while: files found, streams opened.
