@@ -73,12 +73,14 @@ struct Acceptance {
         self.present = nil
         self.isFleetDoubted = false
         self.pausedUntil = nil
-        let alone = self.unreadySince ?? now
-        self.unreadySince = alone
-        return now - alone
+        self.unreadySince = self.unreadySince ?? now
+        return self.alone(at: now)
     }
 
     // MARK: What follows
+
+    /// How long no receiver has accepted this agent.
+    func alone(at now: MonotonicTime) -> Duration { self.unreadySince.map { now - $0 } ?? .zero }
 
     var receiver: ReceiverTag? { self.present?.receiver }
 

@@ -195,11 +195,10 @@ extension Pump where Hints: ~Copyable {
     }
 
     private mutating func agreed(_ stream: StreamKey) {
-        guard self.tail.contains(stream) else { return self.disputes.settle(stream) }
+        guard self.tail.contains(stream) else { return self.standings.settled(stream) }
         // It may be sealed here, without what another receiver has.
         guard self.tail.awaitedHolder(of: stream) == nil else { return }
-        let position = self.tail.position(of: stream)
-        self.disputes.agreed(stream, at: position.acked, of: position.byteCount)
+        self.standings.agreed(stream, self.tail.position(of: stream))
     }
 
     private mutating func leave(_ number: StreamNumber, _ stream: StreamKey, after outcome: AnswerOutcome) {
@@ -214,12 +213,12 @@ extension Pump where Hints: ~Copyable {
     private mutating func finish(_ number: StreamNumber, _ proof: StreamProof, end: UInt64) {
         self.tail.answered(end: end)
         guard let stream = self.streams.remove(number) else { return }
-        self.lags.remove(stream)
+        self.standings.sealed(stream)
         let unstored = self.tail.unstoredByteCount(of: stream)
         switch self.tail.sealedByReceiver(stream, proof) {
         case .goOn, .done:
             self.choice.succeeded()
-            self.disputes.settle(stream)
+            self.standings.settled(stream)
             self.tally.sealed(unstoredByteCount: unstored)
         case .openAgain, .postponed: self.tail.readingPostponed(stream)
         case .disputed: self.dispute(stream)
@@ -237,7 +236,7 @@ extension Pump where Hints: ~Copyable {
     private mutating func dispute(_ stream: StreamKey) {
         guard self.tail.contains(stream) else { return }
         self.tail.disputed(stream, self.now)
-        guard !self.reship(stream) else { return self.disputes.settle(stream) }
+        guard !self.reship(stream) else { return self.standings.settled(stream) }
         self.askLater(stream)
     }
 
@@ -247,7 +246,7 @@ extension Pump where Hints: ~Copyable {
         self.acceptance.failed(
             self.tail.awaitedHolder(of: stream).map { "a segment waits for \($0)" }
                 ?? "the receiver holds other bytes of a file")
-        self.streams.hold(stream, until: self.disputes.add(stream, by: receiver, now))
+        self.streams.hold(stream, until: self.standings.disputed(stream, by: receiver, at: now))
     }
 
     /// Whether this agent may ship a disputed segment under another id by itself.
@@ -282,7 +281,7 @@ extension Pump where Hints: ~Copyable {
     /// Whether a disputed stream may not be asked for yet; it becomes ready again later.
     mutating func mustWait(_ stream: StreamKey) -> Bool {
         guard let receiver = self.acceptance.receiver,
-            let time = self.disputes.nextAsking(stream, of: receiver, self.clock.monotonicTime())
+            let time = self.standings.nextAsking(stream, of: receiver, self.clock.monotonicTime())
         else { return false }
         self.streams.hold(stream, until: time)
         return true
@@ -295,10 +294,8 @@ extension Pump where Hints: ~Copyable {
         let position = self.tail.position(of: stream)
         let ackedByteCount = position.acked - before
         self.tally.acked(stream, upTo: offset, byteCount: ackedByteCount)
-        self.lags.acked(stream, upTo: position.acked, of: position.byteCount, self.liveness.acknowledgedAt)
-        guard ackedByteCount > 0 else { return }
-        self.disputes.settle(stream)
-        if !self.fileErrors.isEmpty { self.fileErrors[position.path] = nil }
+        self.standings.acked(
+            stream, position, hasAdvanced: ackedByteCount > 0, at: self.liveness.acknowledgedAt)
     }
 
     /// Opens a refused stream again: at once the first time, then with growing delays until it succeeds.
@@ -309,7 +306,7 @@ extension Pump where Hints: ~Copyable {
         let attempt = self.streams.failed(stream)
         self.tail.streamRefused(stream)
         self.acceptance.failed(text)
-        self.noteError("\(code.rawValue): \(text)", of: self.tail.position(of: stream).path)
+        self.standings.failed("\(code.rawValue): \(text)", self.tail.position(of: stream).path)
         self.telemetry.streamRefused(self.tail.id(of: stream).description, code, text, attempt: attempt)
         if code == .prove, !self.claim(number, stream, offset) { return }
         self.streams.postpone(stream, after: code, attempt: attempt, self.clock.monotonicTime())

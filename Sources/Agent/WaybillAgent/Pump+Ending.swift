@@ -93,9 +93,10 @@ extension Pump where Hints: ~Copyable {
         standing.refusals = self.tail.notices.refusals
         standing.formats = self.tail.notices.formats
         standing.kept = self.tail.kept
-        standing.disputedStreamCount = self.disputes.count
+        standing.disputedStreamCount = self.standings.disputedCount
         standing.inFlightByteCount = self.session.inFlightByteCount
         let now = self.now
+        let alone = self.acceptance.alone(at: now.monotonic)
         standing.hanging = self.waits(now.monotonic)
         standing.lookLag = self.schedule.lag(now.monotonic, hasFreshFiles: self.tail.hasFreshFiles)
         for stream in self.tail.streams {
@@ -106,7 +107,8 @@ extension Pump where Hints: ~Copyable {
             // Half a line may wait for ever.
             let isUnfinished = position.isDrained && position.cursor <= position.acked
             guard !isUnfinished else { continue }
-            standing.oldestUnacked = max(standing.oldestUnacked, self.lag(of: stream, position, now))
+            standing.oldestUnacked = max(
+                standing.oldestUnacked, self.standings.lag(of: stream, position, alone: alone, now))
         }
         return standing
     }
@@ -120,7 +122,7 @@ extension Pump where Hints: ~Copyable {
         self.link?.close()
         self.tally.end(
             self.tail.notices, self.tail.successionCounts, wireByteCount: self.wireByteCount,
-            disputedStreamCount: self.disputes.count, failure: self.acceptance.failure,
+            disputedStreamCount: self.standings.disputedCount, failure: self.acceptance.failure,
             at: self.clock.monotonicTime())
         // A round that needed no receiver has just seen that nothing is left.
         let mayHaveLeft = self.generation > 0

@@ -46,12 +46,6 @@ extension Pump where Hints: ~Copyable {
     func isHanging(_ source: AgentSource) -> Bool {
         source.namedFolders.contains { self.hints.hangingMount(of: $0) != nil }
     }
-
-    /// Why a file that cannot be read is not shipped.
-    func error(of path: String) -> String? {
-        if let mount = self.hints.hangingMount(of: path) { return "the file system at \(mount) does not answer" }
-        return self.fileErrors[path]
-    }
 }
 
 extension AgentSource {

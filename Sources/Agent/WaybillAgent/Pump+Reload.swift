@@ -48,15 +48,14 @@ extension Pump where Hints: ~Copyable {
     /// Forgets streams that are not followed any more.
     mutating func leave(_ setAside: [StreamKey]) {
         for stream in setAside {
-            self.lags.remove(stream)
-            self.disputes.settle(stream)
+            self.standings.remove(stream)
             self.streams.succeeded(stream)
         }
     }
 
     private mutating func follow(_ configuration: AgentConfiguration) {
         self.leave(self.tail.follow(configuration.tailSources, limits: configuration.tailLimits))
-        self.fileErrors.removeAll()
+        self.standings.forgetErrors()
         self.schedule.begin(self.clock.monotonicTime())
         self.goal.foundMore()
     }

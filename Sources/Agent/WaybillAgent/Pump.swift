@@ -45,10 +45,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var phase: Phase
     var choice: ReceiverChoice
     var acceptance: Acceptance
-    var disputes = Disputes()
-    /// What the status tells about files.
-    var lags = FileLags()
-    var fileErrors: [String: String] = [:]
+    var standings = FileStandings()
     var liveness: Liveness
     var schedule: ScanSchedule
     var goal: RunGoal
@@ -161,7 +158,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.telemetry.recognized(path, format, untoldCount: count)
             } else {
                 self.telemetry.noticed(notice, loss: self.tail.notices.loss)
-                if case .unreadable(let path, let error) = notice { self.noteError("\(error)", of: path) }
+                if case .unreadable(let path, let error) = notice { self.standings.failed("\(error)", path) }
             }
             self.tally.count(notice)
         }
@@ -232,7 +229,8 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
             case .closed:
                 self.streams.wait(stream)
-                self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, self.clock.monotonicTime())
+                let byteCount = self.tail.position(of: stream).byteCount
+                self.standings.grew(stream, to: byteCount, at: self.clock.monotonicTime())
             case .opening, .refused, .waiting: continue  // It becomes ready again with its position.
             case .open where self.isForNextRound(stream): continue
             case .open(let number): self.shipNext(of: stream, number)
@@ -315,7 +313,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.session.batchSent(header)
         let now = self.clock.monotonicTime()
         self.liveness.sentBatch(isAlone: self.session.inFlightByteCount <= header.rawByteCount, at: now)
-        self.lags.grew(stream, to: self.tail.position(of: stream).byteCount, now)
+        self.standings.grew(stream, to: self.tail.position(of: stream).byteCount, at: now)
         self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
         self.tally.sent(stream, header, streamCount: self.tail.shippedStreamCount)
     }
