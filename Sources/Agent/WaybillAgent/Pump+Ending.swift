@@ -87,7 +87,7 @@ extension Pump where Hints: ~Copyable {
     var standing: AgentStanding {
         var standing = AgentStanding()
         standing.summary = self.tally.summary(
-            self.tail.notices, self.tail.successionCounts, wireByteCount: self.wireByteCount)
+            self.tail.notices, self.tail.successionCounts, wireByteCount: self.room.wireByteCount)
         self.acceptance.describe(&standing)
         standing.isStalled = self.isStalled
         standing.refusals = self.tail.notices.refusals
@@ -113,15 +113,13 @@ extension Pump where Hints: ~Copyable {
         return standing
     }
 
-    private var wireByteCount: Int { self.retiredWireByteCount + self.buffers.wireByteCount }
-
     mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
         self.checkpoint(self.now)
         self.takeNotices()
         if self.phase == .ready, !self.goal.isParting { self.send(.bye) }
         self.link?.close()
         self.tally.end(
-            self.tail.notices, self.tail.successionCounts, wireByteCount: self.wireByteCount,
+            self.tail.notices, self.tail.successionCounts, wireByteCount: self.room.wireByteCount,
             disputedStreamCount: self.standings.disputedCount, failure: self.acceptance.failure,
             at: self.clock.monotonicTime())
         // A round that needed no receiver has just seen that nothing is left.

@@ -20,12 +20,7 @@ extension Pump where Hints: ~Copyable {
         if reload.reconnects || configuration.sources != self.configuration.sources {
             self.part()
             self.follow(configuration)
-            if let make = reload.buffers {
-                let former = self.buffers
-                self.buffer = nil
-                self.buffers = make()
-                self.retiredWireByteCount += former.wireByteCount
-            }
+            if let make = reload.buffers { self.room.replacePool(make) }
             self.choice.beginWithFirst()
         } else {
             self.tail.keep(configuration.tailLimits.keep)

@@ -33,11 +33,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var hints: Hints
     var session = SenderSession()
     var streams = StreamNumbers()
-    var buffers: any BatchBuffers
-    /// Compressed bytes of pools that were replaced.
-    var retiredWireByteCount = 0
-    /// A buffer that was taken and does not hold a batch yet.
-    var buffer: BatchBuffer?
+    var room: BatchRoom
     var received: [UInt8] = []
 
     var link: (any AgentLink)?
@@ -73,7 +69,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         self.clock = clock
         self.telemetry = telemetry
         self.instance = Hexadecimal.text(seed, digitCount: 16)
-        self.buffers = buffers
+        self.room = BatchRoom(buffers)
         self.claims = SpoolClaims(
             configuration.sources.compactMap(\.spool), countMax: configuration.claimCountMax, on: files)
         let wall = clock.wallTime()
@@ -218,7 +214,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         // Answers are taken in between, so that a long backlog does not delay the registry.
         for _ in 0..<16 {
             guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
-                self.streams.openingCount < StreamNumbers.openingCountMax, self.hasBuffer
+                self.streams.openingCount < StreamNumbers.openingCountMax, let buffer = self.room.next()
             else { return }
             guard let stream = self.tail.nextReady() else {
                 self.hasShippedAll = self.streams.openingCount == 0 && !self.streams.hasWaiting
@@ -233,18 +229,10 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.standings.grew(stream, to: byteCount, at: self.clock.monotonicTime())
             case .opening, .refused, .waiting: continue  // It becomes ready again with its position.
             case .open where self.isForNextRound(stream): continue
-            case .open(let number): self.shipNext(of: stream, number)
+            case .open(let number): self.shipNext(of: stream, number, buffer)
             }
         }
         self.hasMore = true
-    }
-
-    /// Whether a batch can be read; if not, an event comes when it can.
-    var hasBuffer: Bool {
-        mutating get {
-            if self.buffer == nil { self.buffer = self.buffers.take() }
-            return self.buffer != nil
-        }
     }
 
     /// Reconnects when streams that never end keep others from being opened; a new connection frees the numbers.
@@ -288,8 +276,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         path.utf16.count <= 256 ? path : "…" + (String(path.utf16.suffix(255)) ?? "")
     }
 
-    mutating func shipNext(of stream: StreamKey, _ number: StreamNumber) {
-        guard let buffer = self.buffer else { return }
+    mutating func shipNext(of stream: StreamKey, _ number: StreamNumber, _ buffer: BatchBuffer) {
         let read = self.tail.nextBatch(
             for: stream, byteCountMax: self.batchByteCountMax, into: buffer.bytes, self.now)
         switch read {
@@ -309,7 +296,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     mutating func shipBatch(of stream: StreamKey, _ header: BatchHeader, _ buffer: BatchBuffer) {
-        self.buffer = nil
+        self.room.sent()
         self.session.batchSent(header)
         let now = self.clock.monotonicTime()
         self.liveness.sentBatch(isAlone: self.session.inFlightByteCount <= header.rawByteCount, at: now)

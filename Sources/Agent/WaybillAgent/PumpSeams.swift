@@ -108,3 +108,37 @@ package protocol BatchBuffers: Sendable {
     /// Compressed bytes so far.
     var wireByteCount: Int { get }
 }
+
+/// Room for the next batch, from a pool that another one may replace.
+struct BatchRoom {
+    private var pool: any BatchBuffers
+    /// Compressed bytes of pools that were replaced.
+    private var formerWireByteCount = 0
+    /// Was taken, and does not hold a batch yet.
+    private var buffer: BatchBuffer?
+
+    init(_ pool: any BatchBuffers) {
+        self.pool = pool
+    }
+
+    /// Compressed bytes so far.
+    var wireByteCount: Int { self.formerWireByteCount + self.pool.wireByteCount }
+
+    /// The buffer to read the next batch into: the same one until it is sent; `nil` if none is free, then an event comes
+    /// when one is.
+    mutating func next() -> BatchBuffer? {
+        if self.buffer == nil { self.buffer = self.pool.take() }
+        return self.buffer
+    }
+
+    /// The next buffer holds a batch, which is on its way.
+    mutating func sent() { self.buffer = nil }
+
+    /// Another pool takes the place of the present one, which gets no buffer back.
+    mutating func replacePool(_ make: () -> any BatchBuffers) {
+        let former = self.pool
+        self.buffer = nil
+        self.pool = make()
+        self.formerWireByteCount += former.wireByteCount
+    }
+}
