@@ -7,23 +7,19 @@ internal import WaybillTail
 extension Pump where Hints: ~Copyable {
     /// Whether a round has scanned and found nothing to send: it ends without a connection.
     var needsNoReceiver: Bool {
-        guard self.goal.needsNoReceiver, self.generation == 0 else { return false }
+        guard self.goal.needsNoReceiver, !self.connection.hasBegun else { return false }
         return !self.tail.needsReceiver && !self.tail.isDeciding(self.clock.monotonicTime())
             && !self.claims.hasUnserved
     }
 
     mutating func connectIfDue() {
         let now = self.clock.monotonicTime()
-        guard case .disconnected(let retryAt) = self.phase, retryAt <= now else { return }
+        guard self.connection.isDue(at: now) else { return }
         switch self.choice.next(of: self.receiversInOrder, now) {
-        case .wait(let time): self.phase = .disconnected(retryAt: time)
+        case .wait(let time): self.connection.postpone(until: time)
         case .connect(let address):
-            self.generation += 1
-            self.session = SenderSession()
-            self.received.removeAll()
-            self.phase = .connecting
             self.liveness.reset(at: now)
-            self.link = self.connect(address, self.generation)
+            self.connection.begin(to: address)
         }
     }
 
@@ -39,14 +35,14 @@ extension Pump where Hints: ~Copyable {
                 self.answer(question)
                 continue
             }
-            guard generation == self.generation else { continue }
+            guard generation == self.connection.generation else { continue }
             switch event {
             case .connected:
                 mayRead = true
                 self.greet()
             case .received(let bytes):
                 self.liveness.heard(at: self.clock.monotonicTime())
-                self.received.append(contentsOf: bytes)
+                self.connection.received(bytes)
                 self.takeMessages()
                 mayRead = true
             case .peer(let peer): self.weigh(peer)
@@ -55,52 +51,30 @@ extension Pump where Hints: ~Copyable {
                 break
             }
         }
-        if mayRead { self.link?.read() }
+        if mayRead { self.connection.read() }
     }
 
     private mutating func greet() {
         do throws(TokenFile.Failure) {
-            let hello = Hello(
-                versions: LineProtocol.versions, agent: self.configuration.name.description, instance: self.instance,
-                token: try self.configuration.presentToken(on: self.files)?.revealed,
-                key: self.configuration.deviceKey?.text, encodings: ["zlib"],
-                software: self.configuration.software, milliseconds: max(0, self.clock.wallTime().milliseconds))
-            self.perform(self.session.start(hello))
+            let token = try self.configuration.presentToken(on: self.files)?.revealed
+            self.perform(self.connection.greet(self.configuration, token: token, at: self.clock.wallTime()))
         } catch {
             self.disconnect("\(error)", .refused)
         }
     }
 
     mutating func takeMessages() {
-        let bytes = self.received
-        var consumed = 0
         do throws(WireError) {
-            while self.link != nil,
-                let (message, byteCount) = try bytes.withBytes({ (buffer) throws(WireError) in
-                    try Message.decode(prefixOf: UnsafeRawBufferPointer(rebasing: buffer[consumed...]))
-                })
-            {
-                consumed += byteCount
-                if let action = self.session.receive(message) { self.perform(action) }
-            }
+            while let action = try self.connection.nextAction() { self.perform(action) }
         } catch {
-            guard self.phase != .ready, let said = Self.beginning(of: bytes, from: consumed) else {
+            guard let said = self.connection.strangersWords else {
                 return self.disconnect("the receiver sent an invalid message: \(error.text)", .refused)
             }
             return self.disconnect(
                 "\(self.choice.address) is not a Waybill receiver: it said \"\(said)\"; correct the address", .refused)
         }
-        guard self.link != nil else { return }
-        self.received.removeFirst(consumed)
+        guard self.connection.isOpen else { return }
         if let number = self.liveness.takePing() { self.send(.pong(number)) }
-    }
-
-    /// The printable beginning of what a stranger says.
-    private static func beginning(of bytes: [UInt8], from start: Int) -> String? {
-        let line = bytes[start...].prefix { $0 != 0x0A && $0 != 0x0D }.prefix(40)
-        guard !line.isEmpty else { return nil }
-        let isPlain = { (byte: UInt8) -> Bool in byte >= 0x20 && byte <= 0x7E && byte != 0x22 }
-        return String(decoding: line.map { isPlain($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
     }
 
     /// The longest line a client library may write: with a lower limit, every longer line would be skipped.
@@ -165,7 +139,7 @@ extension Pump where Hints: ~Copyable {
             self.telemetry.registryFailed(error)
         }
         self.acceptance.accepted(ready, at: address, now.wall)
-        self.phase = .ready
+        self.connection.accepted()
         if self.tail.isInFleet {
             self.choice.settle(
                 among: self.receiversInOrder, age: self.configuration.connectionAgeMax, isNew: isUnmet && !knewFleet,
@@ -229,7 +203,7 @@ extension Pump where Hints: ~Copyable {
 
     /// Gives up a number, and lets its file be opened again under another one.
     private mutating func leave(_ number: StreamNumber) {
-        self.session.leave(number)
+        self.connection.session.leave(number)
         if let stream = self.streams.remove(number) { self.tail.readingPostponed(stream) }
     }
 
@@ -329,16 +303,12 @@ extension Pump where Hints: ~Copyable {
     }
 
     mutating func disconnect(_ reason: String, _ cause: Reconnection.Cause) {
-        guard self.link != nil else { return }
-        guard !self.goal.isParting else {
-            self.link?.close()
-            return self.link = nil
-        }
+        guard self.connection.isOpen else { return }
+        guard !self.goal.isParting else { return self.connection.close() }
         self.acceptance.failed(reason)
-        let alone = self.endConnection()
         let now = self.clock.monotonicTime()
         let wait = self.choice.failed(cause, at: now)
-        self.phase = .disconnected(retryAt: now + wait)
+        let alone = self.endConnection(retryAt: now + wait)
         self.telemetry.disconnected(
             AgentTelemetry.Disconnection(
                 reason: reason, address: self.choice.address, alone: alone,
@@ -347,18 +317,15 @@ extension Pump where Hints: ~Copyable {
 
     /// Ends the connection, if there is one; what was on its way is sent again.
     ///
+    /// - Parameter time: when another one may begin.
     /// - Returns: how long no receiver has been ready.
     @discardableResult
-    mutating func endConnection() -> Duration {
+    mutating func endConnection(retryAt time: MonotonicTime) -> Duration {
         self.choice.ended()
         self.goal.isBusy()
-        self.link?.close()
-        self.link = nil
-        self.generation += 1
+        self.connection.end(retryAt: time)
         let now = self.clock.monotonicTime()
         self.liveness.reset(at: now)
-        self.session = SenderSession()
-        self.received.removeAll()
         self.streams.removeAll()
         self.tail.connectionLost()
         return self.acceptance.ended(at: now)

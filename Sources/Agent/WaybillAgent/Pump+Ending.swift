@@ -9,12 +9,12 @@ extension Pump where Hints: ~Copyable {
         let now = self.clock.monotonicTime()
         var rest = RunGoal.Rest(
             acknowledgedAt: self.liveness.acknowledgedAt, unreadySince: self.acceptance.unreadySince)
-        rest.isReady = self.phase == .ready
+        rest.isReady = self.connection.isReady
         rest.isSettled = self.isSettled(now)
-        rest.hasShippedAll = self.hasShippedAll
+        rest.hasShippedAll = self.leftover == .nothing
         rest.nextRetry = self.streams.nextRetry
-        rest.isAnswered = rest.nextRetry != nil && self.session.isSettled
-        rest.awaitsStorage = rest.isReady && !self.isInFlight && self.awaitsStorage
+        rest.isAnswered = rest.nextRetry != nil && self.connection.session.isSettled
+        rest.awaitsStorage = rest.isReady && !self.connection.isInFlight && self.awaitsStorage
         switch self.goal.end(rest, at: now) {
         case .drained: return .drained(self.tally.summary)
         case .stopped: return .stopped(self.tally.summary)
@@ -29,7 +29,7 @@ extension Pump where Hints: ~Copyable {
     ///
     /// - Returns: whether to wait.
     mutating func beginFarewell(_ outcome: AgentOutcome) -> Bool {
-        guard case .drained = outcome, self.phase == .ready, self.tally.summary.batchCount > 0,
+        guard case .drained = outcome, self.connection.isReady, self.tally.summary.batchCount > 0,
             self.goal.beginFarewell(at: self.clock.monotonicTime())
         else { return false }
         self.send(.bye)
@@ -42,7 +42,7 @@ extension Pump where Hints: ~Copyable {
     private mutating func isSettled(_ now: MonotonicTime) -> Bool {
         // A run that is told to stop does not wait for what is decided in seconds.
         let isDeciding = !self.goal.isStopping && self.tail.isDeciding(now)
-        guard self.phase == .ready, self.isAnswered, self.streams.nextRetry == nil, !self.streams.hasWaiting,
+        guard self.connection.isReady, self.isAnswered, self.streams.nextRetry == nil, !self.streams.hasWaiting,
             !isDeciding
         else {
             self.goal.isBusy()
@@ -81,7 +81,7 @@ extension Pump where Hints: ~Copyable {
 
     /// Whether everything sent is answered.
     private var isAnswered: Bool {
-        self.sealsLate ? self.session.isSettledButForSeals : self.session.isSettled
+        self.sealsLate ? self.connection.session.isSettledButForSeals : self.connection.session.isSettled
     }
 
     var standing: AgentStanding {
@@ -94,7 +94,7 @@ extension Pump where Hints: ~Copyable {
         standing.formats = self.tail.notices.formats
         standing.kept = self.tail.kept
         standing.disputedStreamCount = self.standings.disputedCount
-        standing.inFlightByteCount = self.session.inFlightByteCount
+        standing.inFlightByteCount = self.connection.session.inFlightByteCount
         let now = self.now
         let alone = self.acceptance.alone(at: now.monotonic)
         standing.hanging = self.waits(now.monotonic)
@@ -116,14 +116,14 @@ extension Pump where Hints: ~Copyable {
     mutating func finish(_ outcome: AgentOutcome) -> AgentOutcome {
         self.checkpoint(self.now)
         self.takeNotices()
-        if self.phase == .ready, !self.goal.isParting { self.send(.bye) }
-        self.link?.close()
+        if self.connection.isReady, !self.goal.isParting { self.send(.bye) }
+        self.connection.close()
         self.tally.end(
             self.tail.notices, self.tail.successionCounts, wireByteCount: self.room.wireByteCount,
             disputedStreamCount: self.standings.disputedCount, failure: self.acceptance.failure,
             at: self.clock.monotonicTime())
         // A round that needed no receiver has just seen that nothing is left.
-        let mayHaveLeft = self.generation > 0
+        let mayHaveLeft = self.connection.hasBegun
         for stream in self.tail.streams {
             self.tally.leaves(self.tail.position(of: stream), mayHaveLines: mayHaveLeft, on: self.files)
         }

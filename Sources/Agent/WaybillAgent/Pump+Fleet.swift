@@ -26,15 +26,14 @@ extension Pump where Hints: ~Copyable {
     /// Ends a connection that has its age, once what was sent is acknowledged, and begins another one.
     mutating func renewIfDue() {
         let now = self.clock.monotonicTime()
-        guard self.phase == .ready, !self.goal.isStopping,
-            self.choice.isRenewalDue(isInFlight: self.isInFlight, now)
+        guard self.connection.isReady, !self.goal.isStopping,
+            self.choice.isRenewalDue(isInFlight: self.connection.isInFlight, now)
         else { return }
         self.checkpoint(self.now)
         self.send(.bye)
-        self.endConnection()
-        self.phase = .disconnected(retryAt: now)
+        self.endConnection(retryAt: now)
     }
 
     /// Whether the fleet's store has not taken all that was sent.
-    var awaitsStorage: Bool { self.sealsLate && (self.tail.isAwaitingStorage || self.session.isSealing) }
+    var awaitsStorage: Bool { self.sealsLate && (self.tail.isAwaitingStorage || self.connection.session.isSealing) }
 }

@@ -5,7 +5,7 @@ internal import WaybillSystem
 extension Pump where Hints: ~Copyable {
     mutating func send(_ message: Message) {
         self.liveness.sent(at: self.clock.monotonicTime())
-        self.link?.send(message)
+        self.connection.send(message)
     }
 
     /// How long the receiver keeps a silent connection; capped at a day, which fits into every clock.
@@ -13,32 +13,31 @@ extension Pump where Hints: ~Copyable {
         .milliseconds(min(ready.limits.idleMilliseconds, 86_400_000))
     }
 
-    /// Whether batches are not acknowledged yet.
-    var isInFlight: Bool { self.session.inFlightByteCount > 0 }
-
     /// Whether the receiver has acknowledged nothing for a minute of what is in flight.
-    var isStalled: Bool { self.liveness.isStalled(isInFlight: self.isInFlight, at: self.clock.monotonicTime()) }
+    var isStalled: Bool {
+        self.liveness.isStalled(isInFlight: self.connection.isInFlight, at: self.clock.monotonicTime())
+    }
 
     mutating func keepAlive() {
         let now = self.clock.monotonicTime()
         self.tellSilence(now)
-        switch self.phase {
+        switch self.connection.phase {
         case .disconnected: return
-        case .connecting, .ready: self.take(self.liveness.step(isInFlight: self.isInFlight, at: now))
+        case .connecting, .ready: self.take(self.liveness.step(isInFlight: self.connection.isInFlight, at: now))
         }
     }
 
     /// The kernel has answered.
     mutating func weigh(_ peer: TCPPeer) {
-        self.take(self.liveness.weigh(peer, isInFlight: self.isInFlight, at: self.clock.monotonicTime()))
+        self.take(self.liveness.weigh(peer, isInFlight: self.connection.isInFlight, at: self.clock.monotonicTime()))
     }
 
     private mutating func take(_ step: Liveness.Step?) {
         switch step {
-        case .ping: self.send(.ping(UInt64(self.generation)))
-        case .askKernel: self.link?.lookAtPeer()
+        case .ping: self.send(.ping(UInt64(self.connection.generation)))
+        case .askKernel: self.connection.lookAtPeer()
         case .close(let silence):
-            guard self.phase == .ready else { return self.disconnect("the receiver does not answer", .broken) }
+            guard self.connection.isReady else { return self.disconnect("the receiver does not answer", .broken) }
             self.turnAway()
             self.disconnect(AgentTelemetry.unheard(for: silence), .broken)
         case nil: break
@@ -47,8 +46,8 @@ extension Pump where Hints: ~Copyable {
 
     /// Logs that acknowledgements stay away, and that they come again.
     private mutating func tellSilence(_ now: MonotonicTime) {
-        guard let report = self.liveness.report(isInFlight: self.isInFlight, at: now) else { return }
+        guard let report = self.liveness.report(isInFlight: self.connection.isInFlight, at: now) else { return }
         self.telemetry.acknowledgements(
-            report, from: self.choice.address, inFlightByteCount: self.session.inFlightByteCount)
+            report, from: self.choice.address, inFlightByteCount: self.connection.session.inFlightByteCount)
     }
 }

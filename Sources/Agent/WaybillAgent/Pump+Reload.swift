@@ -34,10 +34,9 @@ extension Pump where Hints: ~Copyable {
     /// Writes the registry and ends the connection, so that nothing is on its way; the next one begins at once.
     mutating func part() {
         self.checkpoint(self.now)
-        if self.phase == .ready { self.send(.bye) }
-        self.endConnection()
+        if self.connection.isReady { self.send(.bye) }
+        self.endConnection(retryAt: self.clock.monotonicTime())
         self.choice.succeeded()
-        self.phase = .disconnected(retryAt: self.clock.monotonicTime())
     }
 
     /// Forgets streams that are not followed any more.

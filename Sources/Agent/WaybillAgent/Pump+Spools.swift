@@ -26,10 +26,10 @@ extension Pump where Hints: ~Copyable {
             self.schedule.turns.turned(time)
             return self.schedule.hurry(time)
         }
-        var isResting = self.hasShippedAll && self.session.isSettled && self.streams.nextRetry == nil
+        var isResting = self.leftover == .nothing && self.connection.session.isSettled && self.streams.nextRetry == nil
         // A segment whose writer is gone is sealed and deleted first.
         if isResting, self.schedule.turns.takeCheck(time) { isResting = !self.tail.completesSegments(now) }
-        guard self.phase == .ready, isResting || !self.goal.endsByItself,
+        guard self.connection.isReady, isResting || !self.goal.endsByItself,
             self.schedule.turns.isOver(isResting: isResting, time)
         else { return }
         self.part()

@@ -16,29 +16,26 @@ package import WaybillTail
 /// It has no socket and never waits: connections and hints about files come through seams, and its driver calls
 /// ``step(_:)`` when something happened or ``restingTime()`` has passed.
 package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyable {
-    enum Phase: Equatable {
-        case disconnected(retryAt: MonotonicTime)
-        case connecting
-        case ready
+    /// What a step leaves.
+    enum Leftover {
+        /// More work, which is done at once.
+        case work
+        /// What waits for a receiver, an answer or a buffer.
+        case waiting
+        /// Nothing: what can be read was sent.
+        case nothing
     }
 
     var configuration: AgentConfiguration
     let files: Files
-    let connect: Connect
     let clock: any SystemClock
     let telemetry: AgentTelemetry
-    let instance: String
 
     var tail: Tail<Files>
     var hints: Hints
-    var session = SenderSession()
+    var connection: AgentConnection
     var streams = StreamNumbers()
     var room: BatchRoom
-    var received: [UInt8] = []
-
-    var link: (any AgentLink)?
-    var generation = 0
-    var phase: Phase
     var choice: ReceiverChoice
     var acceptance: Acceptance
     var standings = FileStandings()
@@ -48,34 +45,27 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     var tally: RunTally
     var claims: SpoolClaims<Files>
     var formatPace = FormatNoticeLimit()
-    /// Whether the last step left more work to do at once.
-    var hasMore = false
-    /// Whether the last step left nothing that waits for an answer or a buffer.
-    var hasShippedAll = false
-
-    /// Begins a connection in the background; its events come back as ``LinkEvent`` with `generation`.
-    package typealias Connect = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
+    var leftover = Leftover.waiting
 
     package init(
         configuration: AgentConfiguration, files: Files, tail: consuming Tail<Files>, hints: consuming Hints,
         buffers: any BatchBuffers, clock: any SystemClock, telemetry: AgentTelemetry, seed: UInt64,
-        connect: @escaping Connect
+        connect: @escaping LinkOpener
     ) {
         self.configuration = configuration
         self.files = files
         self.tail = tail
         self.hints = hints
-        self.connect = connect
         self.clock = clock
         self.telemetry = telemetry
-        self.instance = Hexadecimal.text(seed, digitCount: 16)
         self.room = BatchRoom(buffers)
         self.claims = SpoolClaims(
             configuration.sources.compactMap(\.spool), countMax: configuration.claimCountMax, on: files)
         let wall = clock.wallTime()
         let now = clock.monotonicTime()
         self.tally = RunTally(countsLines: configuration.countsLines, at: TailTime(monotonic: now, wall: wall))
-        self.phase = .disconnected(retryAt: now)
+        self.connection = AgentConnection(
+            instance: Hexadecimal.text(seed, digitCount: 16), at: now, open: connect)
         self.choice = ReceiverChoice(seed: seed)
         self.liveness = Liveness(at: now)
         self.schedule = ScanSchedule(now)
@@ -93,7 +83,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     package mutating func step(_ events: [(generation: Int, event: LinkEvent)]) -> AgentOutcome? {
         self.take(events)
         if self.goal.isParting {
-            let isParted = self.goal.isParted(isConnected: self.link != nil, at: self.clock.monotonicTime())
+            let isParted = self.goal.isParted(isConnected: self.connection.isOpen, at: self.clock.monotonicTime())
             return isParted ? self.finish(.drained(self.tally.summary)) : nil
         }
         self.look()
@@ -115,7 +105,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// Whether the pump only waits a few milliseconds for more lines: no event needs to end that sooner.
     var isGathering: Bool {
-        self.schedule.isGathering && self.hasShippedAll && !self.goal.isStopping && !self.goal.isParting
+        self.schedule.isGathering && self.leftover == .nothing && !self.goal.isStopping && !self.goal.isParting
     }
 
     /// Notes that files changed; the hints are read later, when more may have gathered.
@@ -202,27 +192,27 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// The limit that both sides allow.
     var batchByteCountMax: Int {
-        min(self.configuration.batchByteCountMax, self.session.limits?.rawByteCountMax ?? .max)
+        min(self.configuration.batchByteCountMax, self.connection.session.limits?.rawByteCountMax ?? .max)
     }
 
     /// Ships while there are lines and room for them.
     mutating func ship() {
-        self.hasMore = false
-        self.hasShippedAll = false
-        guard self.phase == .ready, !self.choice.isRenewing(self.clock.monotonicTime()) else { return }
+        self.leftover = .waiting
+        guard self.connection.isReady, !self.choice.isRenewing(self.clock.monotonicTime()) else { return }
         guard !self.acceptance.isPaused(at: self.clock.monotonicTime()) else { return }
         // Answers are taken in between, so that a long backlog does not delay the registry.
         for _ in 0..<16 {
-            guard self.phase == .ready, self.session.admits(rawByteCount: self.batchByteCountMax),
+            guard self.connection.isReady, self.connection.session.admits(rawByteCount: self.batchByteCountMax),
                 self.streams.openingCount < StreamNumbers.openingCountMax, let buffer = self.room.next()
             else { return }
             guard let stream = self.tail.nextReady() else {
-                self.hasShippedAll = self.streams.openingCount == 0 && !self.streams.hasWaiting
+                if self.streams.openingCount == 0, !self.streams.hasWaiting { self.leftover = .nothing }
                 return self.makeRoomForStreams()
             }
             switch self.streams.state(of: stream) {
             case .closed where self.mustWait(stream): continue
-            case .closed where self.session.hasRoomForStream || self.streams.hasNumber(stream): self.open(stream)
+            case .closed where self.streams.hasNumber(stream) || self.connection.session.hasRoomForStream:
+                self.open(stream)
             case .closed:
                 self.streams.wait(stream)
                 let byteCount = self.tail.position(of: stream).byteCount
@@ -232,12 +222,12 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             case .open(let number): self.shipNext(of: stream, number, buffer)
             }
         }
-        self.hasMore = true
+        self.leftover = .work
     }
 
     /// Reconnects when streams that never end keep others from being opened; a new connection frees the numbers.
     mutating func makeRoomForStreams() {
-        guard self.streams.hasWaiting, self.session.isSettled, self.streams.nextRetry == nil else { return }
+        guard self.streams.hasWaiting, self.connection.session.isSettled, self.streams.nextRetry == nil else { return }
         self.disconnect("the receiver grants no more streams on a connection, and others have lines to send", .broken)
     }
 
@@ -268,7 +258,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             bundle: source.bundle, format: format, timeMember: source.timeMember, nameMember: source.nameMember,
             userMember: source.userMember, anonymousMember: source.anonymousMember)
         let number = self.streams.open(stream)
-        self.perform(self.session.open(number, description, claim))
+        self.perform(self.connection.session.open(number, description, claim))
     }
 
     /// The end of a path, short enough for a message with every character escaped.
@@ -287,9 +277,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             self.shipBatch(of: stream, header, buffer)
         case .skip(let range):
             self.tally.skipped(range)
-            self.perform(self.session.skip(number, range))
+            self.perform(self.connection.session.skip(number, range))
         case .sealed(let length):
-            self.perform(self.session.seal(number, length: StreamOffset(UInt64(length))))
+            self.perform(self.connection.session.seal(number, length: StreamOffset(UInt64(length))))
         case .unpositioned, .nothing:
             break
         }
@@ -297,11 +287,11 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     mutating func shipBatch(of stream: StreamKey, _ header: BatchHeader, _ buffer: BatchBuffer) {
         self.room.sent()
-        self.session.batchSent(header)
         let now = self.clock.monotonicTime()
-        self.liveness.sentBatch(isAlone: self.session.inFlightByteCount <= header.rawByteCount, at: now)
+        self.connection.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
+        let isAlone = self.connection.session.inFlightByteCount <= header.rawByteCount
+        self.liveness.sentBatch(isAlone: isAlone, at: now)
         self.standings.grew(stream, to: self.tail.position(of: stream).byteCount, at: now)
-        self.link?.send(RawBatch(id: self.tail.id(of: stream), header: header, buffer: buffer))
         self.tally.sent(stream, header, streamCount: self.tail.shippedStreamCount)
     }
 
@@ -310,12 +300,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
 
     /// Whether nothing is on its way: no answer, and no change of the registry.
     package var isAtRest: Bool {
-        !self.hasMore && !self.isInFlight && self.streams.openingCount == 0 && !self.tail.hasUnwrittenChanges
+        self.leftover != .work && !self.connection.isInFlight && self.streams.openingCount == 0
+            && !self.tail.hasUnwrittenChanges
     }
 
     /// How long to wait for the network or a file before the next step.
     package func restingTime() -> Duration {
-        if self.hasMore { return .zero }
+        if self.leftover == .work { return .zero }
         let now = self.clock.monotonicTime()
         let end = self.goal.nextLook(unreadySince: self.acceptance.unreadySince)
         if self.goal.isParting, let end { return max(.zero, end - now) }
@@ -326,9 +317,9 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
         if let pauseEnd = self.acceptance.pausedUntil { wake = min(wake, pauseEnd) }
         if let renewal = self.choice.nextRenewal(now) { wake = min(wake, renewal) }
         if self.tail.hasUnwrittenChanges { wake = min(wake, now + self.configuration.tailLimits.checkpointInterval) }
-        switch self.phase {
+        switch self.connection.phase {
         case .disconnected(let retryAt): wake = min(wake, retryAt)
-        case .connecting, .ready: wake = min(wake, self.liveness.nextStep(isInFlight: self.isInFlight))
+        case .connecting, .ready: wake = min(wake, self.liveness.nextStep(isInFlight: self.connection.isInFlight))
         }
         return max(.zero, wake - now)
     }

@@ -28,6 +28,9 @@ package protocol AgentLink: Sendable {
     func close()
 }
 
+/// Begins a connection in the background; its events come back as ``LinkEvent`` with `generation`.
+package typealias LinkOpener = (_ address: NetworkAddress, _ generation: Int) -> any AgentLink
+
 extension AgentLink {
     /// For a link that never brings more than the pump takes.
     package func read() {}
