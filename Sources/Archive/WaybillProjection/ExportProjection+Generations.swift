@@ -43,9 +43,7 @@ extension ExportProjection {
     ) throws(FileSystemError) {
         try self.sealWhatCanBe()
         // What is exchanged need not be compressed.
-        self.failures.removeAll {
-            ExportDay(partition: $0.folder).map { range.admits($0.day, $0.env) } ?? false
-        }
+        self.closed.forgetFailures(in: range)
         var standings: [ExportDay: Standing] = [:]
         for key in Set(try self.partitions(below: directory)).union(try self.partitions(below: self.directory))
         where range.admits(key.day, key.env) {

@@ -99,13 +99,7 @@ extension ExportProjection {
         try self.files.synchronizeDirectory(Path.parent(of: Path.join(self.root, self.directory)))
         return
             "the export's checkpoint is lost and the journal does not reach back to its beginning: set aside \(aside); "
-            + "\(self.remedy(from: nil))"
-    }
-
-    /// How the operator restores an export's lost events, which are in the archive.
-    func remedy(from day: CalendarDay?) -> String {
-        let days = day.map { " --from \($0) --to \($0)" } ?? ""
-        return "the archive has its events: waybill replay --data \(self.root) --provider \(self.name)\(days)"
+            + "\(self.closed.remedy(from: nil))"
     }
 
     // MARK: Short files
@@ -146,31 +140,10 @@ extension ExportProjection {
                 next.dead = standing?.dead ?? [:]
                 changes[Self.partPrefix + partition] = next.text
             }
-            notes.append(try self.setAside(closed: stem, key.day, because: "it is shorter than in the checkpoint"))
+            notes.append(try self.closed.setAside(stem, key.day, because: "it is shorter than in the checkpoint"))
         }
         try self.state.commit(changes)
         return notes
-    }
-
-    /// Sets aside all files of a part, or of refused events.
-    ///
-    /// - Returns: a description of the changes, for logs.
-    func setAside(closed stem: String, _ day: CalendarDay, because cause: String) throws(FileSystemError) -> String {
-        let aside = SetAside(root: self.root, files: self.files)
-        let records = DeadLetterFile.isDead(stem) ? ".ndjson" : ".\(self.description.fileExtension)"
-        var moved: [String] = []
-        for path in [records, records + ".gz", ".ids", ".manifest.json"].map({ stem + $0 })
-        where try self.files.status(at: Path.join(self.root, path)) != nil {
-            moved.append(try aside.move(path))
-        }
-        // Also if an earlier attempt failed after it had moved them.
-        let directory = Path.parent(of: Path.join(self.root, stem))
-        if try self.files.status(at: directory) != nil { try self.files.synchronizeDirectory(directory) }
-        var note = "\(stem) is damaged (\(cause)) and was set aside (\(moved.joined(separator: ", ")))"
-        if try self.files.status(at: Path.join(self.root, stem + ".delivered")) != nil {
-            note += ", after it was sent to the provider"
-        }
-        return "\(note); \(self.remedy(from: day))"
     }
 
     // MARK: Lost manifests

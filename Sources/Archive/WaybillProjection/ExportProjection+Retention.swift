@@ -53,7 +53,7 @@ extension ExportProjection {
             let path = String(key.dropFirst(Self.partPrefix.utf8.count))
             guard let partition = ExportDay(partition: path), let standing = PartStanding(text: value),
                 standing.revision > 0, !standing.isUnsealed, !self.openDays.contains(partition),
-                !self.waiting.contains(folder: path), !self.owedSeals.contains(path)
+                !self.closed.contains(folder: path), !self.owedSeals.contains(path)
             else { continue }
             items.append(
                 RetainedItem(
@@ -69,7 +69,7 @@ extension ExportProjection {
         for (key, value) in self.state.entries where key.hasPrefix(Self.partPrefix) {
             let path = String(key.dropFirst(Self.partPrefix.utf8.count))
             guard let partition = ExportDay(partition: path), let standing = PartStanding(text: value),
-                let due = self.openDays.due(of: partition), !self.waiting.contains(folder: path),
+                let due = self.openDays.due(of: partition), !self.closed.contains(folder: path),
                 !self.owedSeals.contains(path)
             else { continue }
             let byteCount = lengths.filter { $0.key.hasPrefix(path + "/") }.reduce(0) { $0 + $1.value }

@@ -81,14 +81,13 @@ extension ExportProjection {
                 parts["\(stem).\(self.description.fileExtension)\(part.gzipSHA256 == nil ? "" : ".gz")"] = part
             }
         }
-        var closed = self.closing
-        for (path, manifest) in ExportCheckpoint.closing(in: self.state.entries) {
-            closed.append(ClosedFile(path: path, manifest: manifest))
-        }
-        for part in closed where Path.parent(of: part.path) == self.path(key) {
-            let name = "\(Path.name(of: part.path)).\(self.description.fileExtension)"
-            parts[name] = nil
-            parts[name + ".gz"] = PartManifest(json: Array(part.manifest.utf8))
+        for entries in [self.closed.entries, self.state.entries] {
+            for (path, manifest) in ExportCheckpoint.closing(in: entries)
+            where Path.parent(of: path) == self.path(key) {
+                let name = "\(Path.name(of: path)).\(self.description.fileExtension)"
+                parts[name] = nil
+                parts[name + ".gz"] = PartManifest(json: Array(manifest.utf8))
+            }
         }
         let known = Set(parts.keys.map { Self.number($0) })
         for part in old?.parts ?? [] where !known.contains(Self.number(part.name)) {
@@ -121,7 +120,7 @@ extension ExportProjection {
     /// Writes the manifest of a sealed day, once its parts are compressed.
     mutating func finishSeal(of folder: String) throws(FileSystemError) {
         let key = Self.sealPrefix + folder
-        guard self.owedSeals.contains(folder), !self.waiting.contains(folder: folder),
+        guard self.owedSeals.contains(folder), !self.closed.contains(folder: folder),
             let manifest = self.state.entries[key]
         else { return }
         let directory = Path.join(self.root, folder)

@@ -42,16 +42,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package private(set) var poison: PoisonedLines?
     private var readers: EventReaders
     private var shifted: ShiftedLines<Files>
-    /// Files closed since the last checkpoint.
-    var closing: [ClosedFile] = []
-    /// Closed files that are not compressed yet, the work at the first, and the digest of what was compressed of it.
-    var waiting = ClosingQueue()
-    var work: GzipWork<Files>?
-    var workDigest: SHA256Digest?
-    /// Closed files that could not be compressed since the last ``takeFailures()``.
-    var failures: [ClosingFailure] = []
-    /// The time in the journal when files were tried again.
-    var retriedAt = WallTime.unknown
+    var closed: ClosedFiles<Files>
     /// Sealed days whose manifest waits until their parts are compressed, by their folder.
     var owedSeals: Set<String> = []
     /// Partitions written since the last checkpoint.
@@ -62,8 +53,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var sealed: [SealedDay] = []
     /// When the last exported event was received.
     private var receivedAt = WallTime.unknown
-    /// The last time in the journal.
-    private(set) var time = WallTime.unknown
     private var lines = LineCounts()
     /// ``lines`` at the last checkpoint, which recovery restores.
     private var checkpointedLines = LineCounts()
@@ -112,6 +101,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.openDays = OpenDays(self.cutOff)
         self.description = self.exporter.description
         self.sink = PartSink(self.exporter)
+        self.closed = ClosedFiles(
+            of: options.provider, fileExtension: self.description.fileExtension, root: data.root, files: data.files)
         self.state = state
         self.set = FileSet(
             root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: data.stop)
@@ -170,11 +161,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     // MARK: Recovery
 
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
-        self.closing = []
         self.touchedKeys = []
         self.receivedAt = .unknown
         self.exporter = Exporter(self.options)
         self.description = self.exporter.description
+        self.closed.reset(fileExtension: self.description.fileExtension)
         self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
         try self.state.settle()
         var notes = self.state.recovery.notes
@@ -191,7 +182,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         }
         notes += try self.describe(undescribed)
         if let note = try self.turnOver() { notes.append(note) }
-        self.findWaiting()
+        self.closed.findWaiting(in: self.state.entries)
         self.findOwedSeals()
         try self.finishSeals()
         self.lines = self.checkpointedLines
@@ -221,7 +212,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             standings[Self.partPrefix + self.path(key)] = standing.next.text
         }
         var changes = try self.set.synchronize()
-        for part in self.closing { changes[ExportCheckpoint.closedPrefix + part.path] = .some(part.manifest) }
+        for (key, manifest) in self.closed.entries { changes[key] = .some(manifest) }
         changes.merge(standings) { _, new in new }
         if self.state.entries["options"] != nil {
             changes[Self.changedKey] = .some(self.state.entries["position"] ?? "0")
@@ -229,7 +220,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         changes.merge(self.optionEntries) { _, new in new }
         try self.state.commit(changes)
         self.set.checkpointCommitted()
-        self.closing = []
         return "the options changed: \(standings.count) open parts were closed"
     }
 
@@ -302,17 +292,17 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     mutating func arrive(at time: WallTime) {
         guard time != self.receivedAt else { return }
         self.receivedAt = time
-        self.time = time
+        self.closed.pass(time)
         self.sink.pass(time)
     }
 
     package mutating func pass(_ time: WallTime) throws(FileSystemError) {
-        self.time = time
+        self.closed.pass(time)
         self.sink.pass(time)
         try self.writeTouched()
     }
 
-    package var needsMarks: Bool { self.sink.hasAgingParts || self.waiting.hasPostponed }
+    package var needsMarks: Bool { self.sink.hasAgingParts || self.closed.hasPostponed }
 
     /// Switches to other options for the batches from `position` on.
     private mutating func goOn(with options: ExportOptions, from position: JournalPosition) throws(FileSystemError) {
@@ -444,7 +434,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if let moment { days = try self.closeDueDays(moment) }
         var changes = try self.set.synchronize()
         changes.merge(self.optionEntries) { _, new in new }
-        for file in self.closing { changes[ExportCheckpoint.closedPrefix + file.path] = .some(file.manifest) }
+        for (key, manifest) in self.closed.entries { changes[key] = .some(manifest) }
         for day in days {
             let manifest = try self.dayManifest(day.key, day.rest, at: moment?.now ?? WallTime(milliseconds: 0))
             changes[Self.sealPrefix + self.path(day.key)] = .some(String(decoding: manifest.json, as: UTF8.self))
@@ -456,10 +446,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         changes["position"] = .some(String(position.rawValue))
         try self.state.commit(changes)
         self.set.checkpointCommitted()
-        for file in self.closing { self.waiting.append(file.path) }
-        self.retryClosing()
+        self.closed.checkpointed()
         self.owedSeals.formUnion(days.map { self.path($0.key) })
-        self.closing = []
         self.touchedKeys = []
         self.checkpointedLines = self.lines
         self.sink.checkpointed()
