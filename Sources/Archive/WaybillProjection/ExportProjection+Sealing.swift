@@ -9,9 +9,8 @@ package import WaybillSystem
 /// compressed, the manifest and `_SUCCESS` are written. Later events go to the next part, which is late; the next
 /// cut-off adds it to a new revision of the manifest.
 extension ExportProjection {
-    static var sealPrefix: String { "seal:" }
-    /// Days that lost their mark with a later checkpoint, until they are sealed again.
-    static var unmarkedPrefix: String { "unmarked:" }
+    static var sealPrefix: String { OwedSeals<Files>.keyPrefix }
+    static var unmarkedPrefix: String { OwedSeals<Files>.unmarkedPrefix }
     /// How many days one checkpoint seals; the others follow with the next.
     private static var sealCountMax: Int { 64 }
 
@@ -22,8 +21,7 @@ extension ExportProjection {
     }
 
     package mutating func takeSealed() -> [SealedDay] {
-        defer { self.sealed = [] }
-        return self.sealed
+        self.owedSeals.takeSealed()
     }
 
     /// Closes the open parts of the days that are due.
@@ -114,42 +112,17 @@ extension ExportProjection {
 
     /// Writes the manifests of days that the checkpoint records as sealed, once their parts are compressed.
     mutating func finishSeals() throws(FileSystemError) {
-        for folder in self.owedSeals.sorted() { try self.finishSeal(of: folder) }
+        for folder in self.owedSeals.folders { try self.finishSeal(of: folder) }
     }
 
     /// Writes the manifest of a sealed day, once its parts are compressed.
     mutating func finishSeal(of folder: String) throws(FileSystemError) {
-        let key = Self.sealPrefix + folder
-        guard self.owedSeals.contains(folder), !self.closed.contains(folder: folder),
-            let manifest = self.state.entries[key]
-        else { return }
-        let directory = Path.join(self.root, folder)
-        try self.files.createDirectories(directory)
-        try self.files.replace(
-            Path.join(directory, DayFolder.manifestName), with: ManifestLine.sealed(Array(manifest.utf8)))
-        let success = try self.files.open(Path.join(directory, DayFolder.successName), .append)
-        defer { self.files.close(success) }
-        try self.files.synchronize(success)
-        try self.files.synchronizeDirectory(directory)
-        try self.state.commit([key: nil, Self.unmarkedPrefix + folder: nil])
-        self.owedSeals.remove(folder)
-        let written = ExportDayManifest(json: Array(manifest.utf8))
-        self.sealed.append(
-            SealedDay(
-                path: folder, revision: written?.revision ?? 0, lineCount: written?.totals.recordCount ?? 0,
-                byteCount: 0))
+        guard !self.closed.contains(folder: folder) else { return }
+        try self.owedSeals.finish(folder, &self.state)
     }
 
     /// The folders of sealed days whose manifest waits for parts that are not compressed.
-    package var owedDays: [String] { self.owedSeals.sorted() }
-
-    /// Finds the days whose manifest is to be written after a recovery.
-    mutating func findOwedSeals() {
-        self.owedSeals = []
-        for key in self.state.entries.keys where key.hasPrefix(Self.sealPrefix) {
-            self.owedSeals.insert(String(key.dropFirst(Self.sealPrefix.utf8.count)))
-        }
-    }
+    package var owedDays: [String] { self.owedSeals.folders }
 
     /// Finds the days to be sealed after a recovery.
     ///

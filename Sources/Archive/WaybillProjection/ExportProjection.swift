@@ -43,14 +43,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private var readers: EventReaders
     private var shifted: ShiftedLines<Files>
     var closed: ClosedFiles<Files>
-    /// Sealed days whose manifest waits until their parts are compressed, by their folder.
-    var owedSeals: Set<String> = []
+    var owedSeals: OwedSeals<Files>
     /// Partitions written since the last checkpoint.
     var touchedKeys: Set<ExportDay> = []
-    private(set) var cutOff: CutOff
     /// Days with unsealed events.
     var openDays: OpenDays<ExportDay>
-    var sealed: [SealedDay] = []
     /// When the last exported event was received.
     private var receivedAt = WallTime.unknown
     private var lines = LineCounts()
@@ -97,8 +94,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.pending = pending
         self.isAgeJudged = isAgeJudged
         self.exporter = Exporter(options)
-        self.cutOff = CutOff(zone: options.zone, secondOfDay: options.cutOffSecond)
-        self.openDays = OpenDays(self.cutOff)
+        self.openDays = OpenDays(CutOff(zone: options.zone, secondOfDay: options.cutOffSecond))
+        self.owedSeals = OwedSeals(root: data.root, files: data.files)
         self.description = self.exporter.description
         self.sink = PartSink(self.exporter)
         self.closed = ClosedFiles(
@@ -151,10 +148,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             skipped: counts.skips.total)
     }
 
+    /// When a day is over.
+    var cutOff: CutOff { CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond) }
+
     package mutating func useCutOff(_ secondOfDay: Int) {
-        guard secondOfDay != self.cutOff.secondOfDay else { return }
+        guard secondOfDay != self.options.cutOffSecond else { return }
         self.options.cutOffSecond = secondOfDay
-        self.cutOff = CutOff(zone: self.options.zone, secondOfDay: secondOfDay)
         self.openDays.use(self.cutOff)
     }
 
@@ -166,7 +165,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.exporter = Exporter(self.options)
         self.description = self.exporter.description
         self.closed.reset(fileExtension: self.description.fileExtension)
-        self.cutOff = CutOff(zone: self.options.zone, secondOfDay: self.options.cutOffSecond)
         try self.state.settle()
         var notes = self.state.recovery.notes
         if let note = try self.restoreLostCheckpoint() { notes.append(note) }
@@ -183,7 +181,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         notes += try self.describe(undescribed)
         if let note = try self.turnOver() { notes.append(note) }
         self.closed.findWaiting(in: self.state.entries)
-        self.findOwedSeals()
+        self.owedSeals.find(in: self.state.entries)
         try self.finishSeals()
         self.lines = self.checkpointedLines
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
@@ -447,7 +445,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         try self.state.commit(changes)
         self.set.checkpointCommitted()
         self.closed.checkpointed()
-        self.owedSeals.formUnion(days.map { self.path($0.key) })
+        self.owedSeals.add(days.map { self.path($0.key) })
         self.touchedKeys = []
         self.checkpointedLines = self.lines
         self.sink.checkpointed()
