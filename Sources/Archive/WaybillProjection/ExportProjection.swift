@@ -51,12 +51,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     /// When the last exported event was received.
     private var receivedAt = WallTime.unknown
     private var lines = LineCounts()
-    /// ``lines`` at the last checkpoint, which recovery restores.
-    private var checkpointedLines = LineCounts()
-    /// Up to the last checkpoint, since it was taken.
-    private var outcomes = OutcomeCensus()
-    /// Of batches whose agent is known, since it was taken.
-    private var refused = QuarantineCounts()
 
     static var partPrefix: String { PartStanding.keyPrefix }
     static var switchPrefix: String { "switch:" }
@@ -116,15 +110,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     package var tally: ProjectionTally {
-        let counts = self.sink.counts
-        var tally = ProjectionTally()
-        tally.lineCount = self.lines.read
-        tally.quarantined = self.lines.quarantined
-        tally.exported = counts.exported
-        tally.refused = counts.refused
-        tally.held = counts.held
-        tally.skips = counts.skips
-        tally.outcomes = counts.outcomes
+        var tally = self.lines.tally(self.sink.counts)
         (tally.openPartCount, tally.openRecordCount, tally.oldestOpen) = self.sink.open
         return tally
     }
@@ -183,7 +169,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.closed.findWaiting(in: self.state.entries)
         self.owedSeals.find(in: self.state.entries)
         try self.finishSeals()
-        self.lines = self.checkpointedLines
+        self.lines.recover()
         self.sink.reset(to: self.checkpointedStandings, self.exporter)
         try self.findOpenDays()
         notes.append(recovery.summary)
@@ -244,7 +230,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func project(_ batch: ProjectedBatch) throws(FileSystemError) {
         if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
         self.arrive(at: batch.receivedAt)
-        self.lines.read += batch.lineCount
+        self.lines.addRead(batch.lineCount)
         let reader = self.readers.reader(for: batch.description)
         let shifted = try self.shifted.lines(of: batch)
         let refusedCount = self.sink.counts.refused
@@ -263,7 +249,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
             self.export(
                 line, reader, at: offset, receivedAt: batch.receivedAt, isShifted: shifted.contains(offset))
         }
-        if self.sink.counts.refused > refusedCount { self.countRefused(of: batch, since: outcomes) }
+        if self.sink.counts.refused > refusedCount {
+            self.lines.addRefused(of: batch, by: self.name, from: outcomes, to: self.sink.counts.outcomes)
+        }
         try self.finishBatch()
     }
 
@@ -326,7 +314,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let isEvent = self.exporter.export(
             line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
             to: &self.sink)
-        if !isEvent { self.lines.quarantined += 1 }
+        if !isEvent { self.lines.addQuarantined(1) }
     }
 
     /// Maps one line that was already parsed; ``finishBatch()`` follows the last of its batch.
@@ -337,7 +325,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let isEvent = self.exporter.export(
             line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
             to: &self.sink)
-        if !isEvent { self.lines.quarantined += 1 }
+        if !isEvent { self.lines.addQuarantined(1) }
     }
 
     /// Maps one line that was already read; ``finishBatch()`` follows the last of its batch.
@@ -447,32 +435,18 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.closed.checkpointed()
         self.owedSeals.add(days.map { self.path($0.key) })
         self.touchedKeys = []
-        self.checkpointedLines = self.lines
         self.sink.checkpointed()
-        self.outcomes.add(self.exporter.takeCensus())
+        self.lines.checkpointed(self.exporter.takeCensus())
         self.openDays.remove(days.map(\.key))
         try self.finishSeals()
     }
 
-    /// Counts the events of a batch that were refused, for the agent that brought them.
-    private mutating func countRefused(of batch: ProjectedBatch, since before: OutcomeCounts) {
-        guard let account = batch.account else { return }
-        for (outcome, count) in self.sink.counts.outcomes.outcomes {
-            guard case .refused(let reason) = outcome, count > before[outcome] else { continue }
-            self.refused.add(
-                count - before[outcome],
-                for: QuarantineKey(
-                    account: account, stream: batch.description.id, export: self.name, reason: reason.rawValue))
-        }
-    }
-
     package mutating func takeQuarantined() -> QuarantineCounts {
-        defer { self.refused = QuarantineCounts() }
-        return self.refused
+        self.lines.takeQuarantined()
     }
 
     package mutating func takeOutcomes() -> OutcomeCensus {
-        self.outcomes.take()
+        self.lines.takeOutcomes()
     }
 
     /// Forgets a file of a deleted day.
@@ -484,10 +458,4 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     var partitionKeys: [ExportDay] {
         self.sink.partitions.map(\.key)
     }
-}
-
-/// Counts of all lines, and of those that are not events, which are in the archive's quarantine.
-private struct LineCounts {
-    var read = 0
-    var quarantined = 0
 }
