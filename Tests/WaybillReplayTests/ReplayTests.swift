@@ -70,6 +70,26 @@ import WaybillTestSupport
         _ = try Replayer(dataDirectory: "/data", files: bench.disk, request: named).run()
     }
 
+    @Test func `a comparison and a verification find the same record of a day to be another`() throws {
+        let bench = try Self.bench()
+        func differences() throws -> [PartitionDifference] {
+            try Self.replayer(bench).compare().differences.filter { !$0.isEmpty }
+        }
+        func problems() -> [Problem] {
+            var verifier = DataVerifier(data: bench.data)
+            return verifier.verify().problems
+        }
+        #expect(try differences() == [] && problems() == [])
+        let path = try #require(bench.tree("exports/mixpanel").keys.sorted().first { $0.hasSuffix(".ndjson") })
+        var bytes = try #require(bench.disk.bytes(of: "/data/" + path))
+        let start = try #require(bytes.firstIndex(of: 0x0A)) + 1
+        bytes[start + 12] ^= 1
+        bench.disk.place("/data/" + path, bytes)
+        let found = try differences()
+        #expect(found.map(\.path) == [Path.parent(of: path)] && found.map(\.changed) == [1])
+        #expect(problems().map(\.path) == [path] && problems().map(\.offset) == [start])
+    }
+
     /// A receiver died between the two renames of a rewrite.
     @Test func `a live export whose checkpoint was being rewritten continues where it stands`() throws {
         let bench = try Self.bench()

@@ -7,6 +7,25 @@ internal import WaybillJSON
 ///
 /// The properties belong to the first event: an event with properties starts a new record.
 package enum SharedRecord {
+    /// Calls `body` with each event of a record as if it shared none.
+    ///
+    /// - Parameter ids: the record's line of `.ids`.
+    package static func visit(
+        _ record: UnsafeRawBufferPointer, ids: [UInt8],
+        _ body: (_ record: UnsafeRawBufferPointer, _ id: UnsafeRawBufferPointer) -> Void
+    ) {
+        ids.withUnsafeBytes { ids in
+            guard ids.contains(UInt8(ascii: ",")) else { return body(record, ids) }
+            let ids = ids.split(separator: UInt8(ascii: ","))
+            let records = Self.split(Array(record), eventCount: ids.count)
+            for (index, id) in ids.enumerated() {
+                records[min(index, records.count - 1)].withUnsafeBytes {
+                    body($0, UnsafeRawBufferPointer(rebasing: id))
+                }
+            }
+        }
+    }
+
     /// The records of the single events; the whole record if it is not shared.
     package static func split(_ record: [UInt8], eventCount: Int) -> [[UInt8]] {
         guard eventCount > 1, let events = JSONValue(record)?["events"], let elements = events.elements,

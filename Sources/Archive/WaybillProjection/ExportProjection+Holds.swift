@@ -20,12 +20,23 @@ package enum HeldRecord {
     static func fields(
         of line: UnsafeRawBufferPointer
     ) -> (id: UnsafeRawBufferPointer, time: WallTime, record: UnsafeRawBufferPointer)? {
-        let fields = line.split(separator: 0x20, maxSplits: 3, omittingEmptySubsequences: false)
+        let fields = Self.split(line)
         guard fields.count == 4, let time = Int64(String(decoding: fields[2], as: UTF8.self)) else { return nil }
-        return (
-            UnsafeRawBufferPointer(rebasing: fields[0]), WallTime(milliseconds: time),
-            UnsafeRawBufferPointer(rebasing: fields[3])
-        )
+        return (fields[0], WallTime(milliseconds: time), fields[3])
+    }
+
+    /// The id and the record, whatever the times are; `nil` if the line does not have them.
+    package static func event(
+        of line: UnsafeRawBufferPointer
+    ) -> (id: UnsafeRawBufferPointer, record: UnsafeRawBufferPointer)? {
+        let fields = Self.split(line)
+        return fields.count == 4 ? (fields[0], fields[3]) : nil
+    }
+
+    private static func split(_ line: UnsafeRawBufferPointer) -> [UnsafeRawBufferPointer] {
+        line.split(separator: 0x20, maxSplits: 3, omittingEmptySubsequences: false).map {
+            UnsafeRawBufferPointer(rebasing: $0)
+        }
     }
 
     /// How much of a partition's file was released, from the entries of its export's checkpoint.

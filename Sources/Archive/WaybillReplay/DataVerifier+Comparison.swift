@@ -146,6 +146,15 @@ extension DataVerifier {
         let idsOffset: Int
         let id: String
         let content: EventContent
+
+        init(_ event: PresentPartition<Files>.Event, _ content: EventContent) {
+            self.stem = event.stem
+            self.path = event.path
+            self.range = event.range
+            self.idsOffset = event.idsOffset
+            self.id = String(decoding: event.id, as: UTF8.self)
+            self.content = content
+        }
     }
 
     /// Reports the events in which days' files and the archive differ.
@@ -161,9 +170,12 @@ extension DataVerifier {
         var lacking: [ExportDay: [UInt64: Int]] = [:]
         for day in days.sorted() {
             var expected = records[day] ?? [:]
-            aliens[day] = try self.aliens(check, day, &expected)
+            let partition = PresentPartition(
+                data: self.data, path: "\(check.folder)/\(day)", options: check.options, lengths: check.lengths,
+                unlisted: .everything)
+            aliens[day] = try self.aliens(check, partition, &expected)
             lacking[day] = expected.filter { $0.value > 0 }
-            try self.explainLetters(check, day, letters[day] ?? [:])
+            try self.explainLetters(check, day, partition, letters[day] ?? [:])
         }
         check.expectNothing()
         for (_, contents) in lacking { check.sink.soughtRecords.formUnion(contents.keys.prefix(10_000)) }
@@ -218,64 +230,31 @@ extension DataVerifier {
     }
 
     /// Finds the events of a day that are not expected, and takes the others from `expected`.
-    private mutating func aliens(
-        _ check: ExportCheck, _ day: ExportDay, _ expected: inout [UInt64: Int]
+    private func aliens(
+        _ check: ExportCheck, _ partition: PresentPartition<Files>, _ expected: inout [UInt64: Int]
     ) throws(FileSystemError) -> [Alien] {
-        let folder = "\(check.folder)/\(day)"
-        let suffix = "." + check.description.fileExtension
         var aliens: [Alien] = []
         var left = expected
-        let released = HeldRecord.releasedByteCount(of: folder, in: check.entries)
-        try self.visitLines(
-            of: "\(folder)/\(HeldRecord.fileName)", check.lengths["\(folder)/\(HeldRecord.fileName)"] ?? 0
-        ) { line, range in
-            guard range.lowerBound >= released else { return }
-            line.withUnsafeBytes { bytes in
-                let fields = bytes.split(separator: 0x20, maxSplits: 3, omittingEmptySubsequences: false)
-                guard fields.count == 4 else { return }
-                let content = EventContent(
-                    UnsafeRawBufferPointer(rebasing: fields[3]), id: UnsafeRawBufferPointer(rebasing: fields[0]))
-                left[content.whole]? -= 1
+        try partition.visitHeld(in: check.entries) { line in
+            line.withUnsafeBytes { line in
+                guard let event = HeldRecord.event(of: line) else { return }
+                left[EventContent(event.record, id: event.id).whole]? -= 1
             }
         }
-        for stem in try self.stems(in: folder) {
-            let manifest = try self.data.files.contents(of: self.absolute(stem + ".manifest.json"))
-                .flatMap(PartManifest.init(json:))
-            guard let stored = try self.stored(stem + suffix, isCompressed: manifest?.gzipSHA256 != nil) else {
-                continue
-            }
-            let path = stored.isCompressed ? stem + suffix + ".gz" : stem + suffix
-            let ids = try self.idLines(stem, check)
-            var cutter = RecordCutter(RecordFormat(fileExtension: check.description.fileExtension))
-            var failure: FileSystemError?
-            func take(_ record: UnsafeRawBufferPointer, _ range: Range<Int>) {
-                guard failure == nil else { return }
-                do throws(FileSystemError) {
-                    guard let line = try ids?.next() else { return }
-                    Self.visitEvents(of: record, ids: line.bytes) { record, id in
-                        let content = EventContent(record, id: id)
-                        if let count = left[content.whole], count > 0 {
-                            left[content.whole] = count - 1
-                        } else if aliens.count < Self.explainedCountMax {
-                            aliens.append(
-                                Alien(
-                                    stem: stem, path: path, range: range, idsOffset: line.range.lowerBound,
-                                    id: String(decoding: id, as: UTF8.self), content: content))
-                        }
+        for part in try partition.parts() {
+            do throws(FileSystemError) {
+                try partition.visitEvents(of: part) { event in
+                    let content = EventContent(event.record, id: event.id)
+                    if let count = left[content.whole], count > 0 {
+                        left[content.whole] = count - 1
+                    } else if aliens.count < Self.explainedCountMax {
+                        aliens.append(Alien(event, content))
                     }
-                } catch {
-                    failure = error
                 }
-            }
-            do throws(PartReadError) {
-                try stored.visit(upTo: check.lengths[stem + suffix] ?? .max) { cutter.take($0, take) }
             } catch {
                 // Reported when the part was read.
-                guard case .disk(let cause) = error else { continue }
-                throw cause
+                guard error.isDamage || error.errno == Errno.noEntry else { throw error }
             }
-            cutter.finish(take)
-            if let failure { throw failure }
         }
         expected = left
         return aliens
@@ -333,38 +312,28 @@ extension DataVerifier {
 
     /// Reports the dead letters in which a day's files and the archive differ.
     private mutating func explainLetters(
-        _ check: ExportCheck, _ day: ExportDay, _ letters: [UInt64: Int]
+        _ check: ExportCheck, _ day: ExportDay, _ partition: PresentPartition<Files>, _ letters: [UInt64: Int]
     ) throws(FileSystemError) {
         let folder = "\(check.folder)/\(day)"
         var left = letters
         check.takeRetaken(from: &left)
-        var retaken = check.retaken
         var tape = JSONTape()
         var problems: [Problem] = []
-        for file in try DeadLetterFile.all(of: folder, root: self.data.root, files: self.data.files) {
-            let isCompressed = try self.data.files.status(at: self.absolute(file.path)) == nil
-            guard let stored = try self.stored(file.path, isCompressed: isCompressed) else { continue }
-            var cutter = RecordCutter(.lines)
-            func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
-                let content = LetterContent(letter, &tape)
-                if let count = retaken[content.letter], count > 0 {
-                    retaken[content.letter] = count - 1
-                } else if let count = left[content.letter], count > 0 {
+        do throws(FileSystemError) {
+            try partition.visitDeadLetters { letter, path, range in
+                let content = letter.withUnsafeBytes { LetterContent($0, &tape) }
+                if let count = left[content.letter], count > 0 {
                     left[content.letter] = count - 1
                 } else {
                     problems.append(
                         Problem(
-                            .different, isCompressed ? file.path + ".gz" : file.path, at: range.lowerBound,
-                            byteCount: range.count, "this dead letter is not what the archive gives"))
+                            .different, path, at: range.lowerBound, byteCount: range.count,
+                            "this dead letter is not what the archive gives"))
                 }
             }
-            do throws(PartReadError) {
-                try stored.visit(upTo: check.lengths[file.path] ?? .max) { cutter.take($0, take) }
-            } catch {
-                guard case .disk(let cause) = error else { continue }
-                throw cause
-            }
-            cutter.finish(take)
+        } catch {
+            // Reported when the file was read.
+            guard error.isDamage else { throw error }
         }
         if self.isArchiveDeleted(of: day) { problems = [] }
         problems.removeAll { _ in check.takeUnreadLine() }
@@ -378,12 +347,5 @@ extension DataVerifier {
     /// Whether retention has deleted dead letters of an export's day, or all of the day.
     func areLettersDeleted(of folder: String) -> Bool {
         self.deletedPaths.contains { $0 == folder || $0.hasPrefix(folder + "/dead/") }
-    }
-
-    private func stems(in folder: String) throws(FileSystemError) -> [String] {
-        guard try self.data.files.status(at: self.absolute(folder)) != nil else { return [] }
-        return try self.data.files.list(self.absolute(folder)).filter {
-            $0.hasSuffix(".ids") && PartitionPath.partNumber(of: $0) != nil
-        }.map { Path.join(folder, String($0.dropLast(4))) }
     }
 }

@@ -30,12 +30,8 @@ extension DataVerifier {
                         path: path, range: range, content: ContentHash.hash(ContentHash.content(bytes)), line: nil))
                 guard range.lowerBound >= released else { return }
                 sum.exported += 1
-                let fields = bytes.split(separator: 0x20, maxSplits: 3, omittingEmptySubsequences: false)
-                guard fields.count == 4 else { return }
-                sum.records &+=
-                    EventContent(
-                        UnsafeRawBufferPointer(rebasing: fields[3]), id: UnsafeRawBufferPointer(rebasing: fields[0])
-                    ).whole
+                guard let event = HeldRecord.event(of: bytes) else { return }
+                sum.records &+= EventContent(event.record, id: event.id).whole
             }
         }
         tally = tally.adding(sum)

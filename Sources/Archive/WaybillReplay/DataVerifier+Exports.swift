@@ -230,7 +230,7 @@ extension DataVerifier {
             do throws(FileSystemError) {
                 guard let line = try ids?.next() else { return }
                 found.take(line)
-                Self.visitEvents(of: record, ids: line.bytes) { record, id in
+                SharedRecord.visit(record, ids: line.bytes) { record, id in
                     sum.exported += 1
                     sum.records &+= EventContent(record, id: id).whole
                 }
@@ -294,23 +294,6 @@ extension DataVerifier {
         let path = self.absolute(stem + ".ids")
         guard try self.data.files.status(at: path) != nil else { return nil }
         return try IDLines(path, byteCount: check.lengths[stem + ".ids"] ?? .max, self.data.files)
-    }
-
-    /// Calls `body` for each event of a record with a record of its own, as if it shared none.
-    static func visitEvents(
-        of record: UnsafeRawBufferPointer, ids: [UInt8],
-        _ body: (_ record: UnsafeRawBufferPointer, _ id: UnsafeRawBufferPointer) -> Void
-    ) {
-        ids.withUnsafeBytes { ids in
-            guard ids.contains(UInt8(ascii: ",")) else { return body(record, ids) }
-            let ids = ids.split(separator: UInt8(ascii: ","))
-            let records = SharedRecord.split(Array(record), eventCount: ids.count)
-            for (index, id) in ids.enumerated() {
-                records[min(index, records.count - 1)].withUnsafeBytes {
-                    body($0, UnsafeRawBufferPointer(rebasing: id))
-                }
-            }
-        }
     }
 
     private mutating func compare(_ facts: PartManifest, _ stem: String, _ found: PartFacts) {

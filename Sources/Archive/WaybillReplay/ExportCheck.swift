@@ -24,18 +24,6 @@ struct ExportTally: Hashable {
     }
 }
 
-/// The checksum of an event's record and of the record with the event's id.
-struct EventContent: Hashable {
-    let record: UInt64
-    let whole: UInt64
-
-    init(_ record: UnsafeRawBufferPointer, id: UnsafeRawBufferPointer) {
-        let own = ContentHash.hash(ContentHash.content(record))
-        self.record = own
-        self.whole = ContentHash.hash(id, seed: own)
-    }
-}
-
 /// A dead letter without the line that it may hold, and the line.
 struct LetterContent {
     let letter: UInt64

@@ -62,9 +62,8 @@ final class GenerationComparison {
 
     // MARK: The current generation
 
-    func takePresent(id: ArraySlice<UInt8>, record: [UInt8]) {
-        let content = Self.content(record)
-        self.addPresent(Self.digest(id, else: content), fate: 0, content: FNV1a.hash(content))
+    func takePresent(id: UnsafeRawBufferPointer, record: UnsafeRawBufferPointer) {
+        self.addPresent(Self.digest(id, else: record), fate: 0, content: EventContent(record, id: id).record)
     }
 
     func takePresent(deadLetter: [UInt8]) {
@@ -73,7 +72,8 @@ final class GenerationComparison {
     }
 
     func takePresent(heldID: ArraySlice<UInt8>) {
-        self.addPresent(Self.digest(heldID, else: []), fate: self.fate("held"), content: 0)
+        let id = heldID.withUnsafeBytes { Self.digest($0, else: UnsafeRawBufferPointer(start: nil, count: 0)) }
+        self.addPresent(id, fate: self.fate("held"), content: 0)
     }
 
     func takePresent(mapping: Int, fixes: [String: Int]) {
@@ -100,9 +100,9 @@ final class GenerationComparison {
 
     func take(_ record: ExportRecord) {
         self.newFixes.add(record.fixes)
-        let content = Self.content(Array(record.bytes))
         self.compare(
-            Self.digest(Array(record.ids)[...], else: content), fate: "exported", content: FNV1a.hash(content))
+            Self.digest(record.ids, else: record.bytes), fate: "exported",
+            content: EventContent(record.bytes, id: record.ids).record)
     }
 
     func take(_ refusal: Refusal) {
@@ -111,7 +111,8 @@ final class GenerationComparison {
     }
 
     func take(_ event: HeldEvent) {
-        self.compare(Self.digest(Array(event.id)[...], else: []), fate: "held", content: 0)
+        self.compare(
+            Self.digest(event.id, else: UnsafeRawBufferPointer(start: nil, count: 0)), fate: "held", content: 0)
     }
 
     /// Takes an event that deliberately gets no record.
@@ -160,17 +161,9 @@ final class GenerationComparison {
         return self.fates.count - 1
     }
 
-    /// A record without its terminator.
-    private static func content(_ record: [UInt8]) -> ArraySlice<UInt8> {
-        var content = record[...]
-        while let last = content.last, last == 0x0A || last == 0x0D { content.removeLast() }
-        return content
-    }
-
     /// An event without a usable id is identified by its content.
-    private static func digest(_ id: ArraySlice<UInt8>, else content: ArraySlice<UInt8>) -> Digest128 {
-        if id.elementsEqual([UInt8(ascii: "-")]) { return content.withUnsafeBytes { Digest128([$0]) } }
-        return id.withUnsafeBytes { Digest128(id: $0) }
+    private static func digest(_ id: UnsafeRawBufferPointer, else record: UnsafeRawBufferPointer) -> Digest128 {
+        id.elementsEqual([UInt8(ascii: "-")]) ? Digest128([ContentHash.content(record)]) : Digest128(id: id)
     }
 
     private func letter(_ bytes: UnsafeRawBufferPointer) -> (id: Digest128, reason: String)? {

@@ -3,7 +3,8 @@ internal import WaybillExport
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// An export's partition as recorded in its checkpoint, for reading while the receiver is running.
+/// The events that a day of an export has, for reading while the receiver is running: what a comparison finds, of a replay
+/// or of a verification.
 struct PresentPartition<Files: FileSystem> {
     /// A part, closed or open.
     struct Part: Hashable {
@@ -15,18 +16,43 @@ struct PresentPartition<Files: FileSystem> {
         let isCompressed: Bool
     }
 
+    /// An event in a part.
+    struct Event {
+        /// As if it shared none.
+        let record: UnsafeRawBufferPointer
+        let id: UnsafeRawBufferPointer
+        /// The part's path without its extension, and its file's as it is stored.
+        let stem: String
+        let path: String
+        /// The record's place in the part's bytes.
+        let range: Range<Int>
+        /// Where its line of `.ids` begins.
+        let idsOffset: Int
+    }
+
+    /// What is read of a file that neither the checkpoint lists nor a manifest describes.
+    enum Unlisted {
+        /// It is not there yet.
+        case nothing
+        /// It lacks its manifest.
+        case everything
+    }
+
     private let root: String
     private let path: String
     private let fileExtension: String
     private let lengths: [String: Int]
+    private let unlisted: Unlisted
     private let files: Files
 
     /// - Parameters:
     ///   - path: below the data directory.
     ///   - lengths: the certain lengths of the export's files without a manifest, by path.
     init(
-        data: DataDirectory<Files>, path: String, options: ExportOptions, lengths: [String: Int]
+        data: DataDirectory<Files>, path: String, options: ExportOptions, lengths: [String: Int],
+        unlisted: Unlisted = .nothing
     ) {
+        self.unlisted = unlisted
         self.root = data.root
         self.files = data.files
         self.path = path
@@ -60,8 +86,9 @@ struct PresentPartition<Files: FileSystem> {
             let stem = "\(self.path)/\(name.dropLast(4))"
             let manifest = try self.manifest(of: stem)
             let isClosed = manifest != nil
-            let records = self.lengths["\(stem).\(self.fileExtension)"] ?? (isClosed ? Int.max : 0)
-            let ids = self.lengths[stem + ".ids"] ?? (isClosed ? Int.max : 0)
+            let byteCount = isClosed || self.unlisted == .everything ? Int.max : 0
+            let records = self.lengths["\(stem).\(self.fileExtension)"] ?? byteCount
+            let ids = self.lengths[stem + ".ids"] ?? byteCount
             parts.append(
                 Part(
                     stem: stem, byteCount: records, idsByteCount: ids, isClosed: isClosed,
@@ -75,37 +102,62 @@ struct PresentPartition<Files: FileSystem> {
         of part: Part, _ body: (_ record: [UInt8], _ ids: [ArraySlice<UInt8>]) -> Bool
     ) throws(FileSystemError) {
         guard part.byteCount > 0 else { return }
-        var reader = try RecordReader(
-            stem: Path.join(self.root, part.stem), fileExtension: self.fileExtension, isCompressed: part.isCompressed,
-            byteCount: part.byteCount, idsByteCount: part.idsByteCount, files: self.files)
-        while let (record, ids) = try reader.next() {
-            guard body(record, ids) else { return }
+        var reader = try self.records(of: part)
+        while let entry = try reader.next() {
+            guard body(entry.record, entry.ids) else { return }
         }
     }
 
-    /// Calls `body` with each line of an append-only file of the partition.
-    ///
-    /// - Parameter start: the first line's offset.
-    func visitLines(
-        of name: String, from start: Int = 0, _ body: (_ line: [UInt8]) -> Void
-    ) throws(FileSystemError) {
-        let path = "\(self.path)/\(name)"
+    private func records(of part: Part) throws(FileSystemError) -> RecordReader<Files> {
+        try RecordReader(
+            stem: Path.join(self.root, part.stem), fileExtension: self.fileExtension, isCompressed: part.isCompressed,
+            byteCount: part.byteCount, idsByteCount: part.idsByteCount, files: self.files)
+    }
+
+    /// Calls `body` with each event of a part, valid during the call.
+    func visitEvents(of part: Part, _ body: (Event) -> Void) throws(FileSystemError) {
+        guard part.byteCount > 0 else { return }
+        var reader = try self.records(of: part)
+        let path = "\(part.stem).\(self.fileExtension)" + (reader.isCompressed ? ".gz" : "")
+        while let entry = try reader.next() {
+            entry.record.withUnsafeBytes { record in
+                SharedRecord.visit(record, ids: entry.line) { record, id in
+                    body(
+                        Event(
+                            record: record, id: id, stem: part.stem, path: path, range: entry.range,
+                            idsOffset: entry.lineOffset))
+                }
+            }
+        }
+    }
+
+    /// Calls `body` with each line of the events that are held: those that an export's checkpoint does not release.
+    func visitHeld(in entries: [String: String], _ body: (_ line: [UInt8]) -> Void) throws(FileSystemError) {
+        let path = "\(self.path)/\(HeldRecord.fileName)"
         guard let byteCount = self.lengths[path], byteCount > 0,
             try self.files.status(at: Path.join(self.root, path)) != nil
         else { return }
+        let released = HeldRecord.releasedByteCount(of: self.path, in: entries)
         var reader = try LineReader(path: Path.join(self.root, path), byteCount: byteCount, files: self.files)
         while let line = try reader.next() {
-            if line.range.lowerBound >= start { body(line.bytes) }
+            if line.range.lowerBound >= released { body(line.bytes) }
         }
     }
 
-    /// Calls `body` with each line of the events that are refused and not exported after all.
-    func visitDeadLetters(_ body: (_ line: [UInt8]) -> Void) throws(FileSystemError) {
+    /// Calls `body` with each line of the events that are refused and not exported after all, its file as it is stored,
+    /// and its place in the lines.
+    func visitDeadLetters(
+        _ body: (_ line: [UInt8], _ path: String, _ range: Range<Int>) -> Void
+    ) throws(FileSystemError) {
         let retaken = try RetakenLetters(of: self.path, root: self.root, lengths: self.lengths, files: self.files)
         for file in try DeadLetterFile.all(of: self.path, root: self.root, files: self.files) {
-            var reader = try file.lines(root: self.root, lengths: self.lengths, files: self.files)
+            var lengths = self.lengths
+            if self.unlisted == .everything { lengths = [file.path: self.lengths[file.path] ?? .max] }
+            var reader = try file.lines(root: self.root, lengths: lengths, files: self.files)
+            let isThere = try self.files.status(at: Path.join(self.root, file.path)) != nil
+            let path = isThere ? file.path : file.path + ".gz"
             while let line = try reader?.next() {
-                if !line.bytes.withUnsafeBytes(retaken.contains) { body(line.bytes) }
+                if !line.bytes.withUnsafeBytes(retaken.contains) { body(line.bytes, path, line.range) }
             }
         }
     }

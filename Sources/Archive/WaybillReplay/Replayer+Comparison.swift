@@ -70,22 +70,13 @@ extension Replayer {
         let comparison = GenerationComparison(options, path: path)
         let partition = PresentPartition(data: self.data, path: path, options: options, lengths: lengths)
         for part in try partition.parts() {
-            try partition.visitRecords(of: part) { record, ids in
-                let records = SharedRecord.split(record, eventCount: ids.count)
-                for (index, id) in ids.enumerated() {
-                    comparison.takePresent(id: id, record: records[min(index, records.count - 1)])
-                }
-                return !comparison.isFull
-            }
+            try partition.visitEvents(of: part) { comparison.takePresent(id: $0.id, record: $0.record) }
             if let manifest = try partition.manifest(of: part) {
                 comparison.takePresent(mapping: manifest.mappingVersion, fixes: manifest.totals.fixes)
             }
         }
-        try partition.visitDeadLetters { comparison.takePresent(deadLetter: $0) }
-        let released = HeldRecord.releasedByteCount(of: path, in: entries)
-        try partition.visitLines(of: HeldRecord.fileName, from: released) { line in
-            comparison.takePresent(heldID: line.prefix { $0 != 0x20 })
-        }
+        try partition.visitDeadLetters { letter, _, _ in comparison.takePresent(deadLetter: letter) }
+        try partition.visitHeld(in: entries) { line in comparison.takePresent(heldID: line.prefix { $0 != 0x20 }) }
         comparison.beginNew()
         return comparison
     }
