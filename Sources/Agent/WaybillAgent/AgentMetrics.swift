@@ -65,11 +65,11 @@ extension AgentStanding {
     fileprivate var page: MetricsPage {
         var page = MetricsPage()
         page.add(.connected, self.isConnected ? 1 : 0)
-        page.add(.connections, self.summary.connectionCount)
+        page.add(.connections, self.summary.receivers.connectionCount)
         page.add(.streams, self.streamCount)
         page.add(.sealedStreams, self.summary.sealedStreamCount)
         page.add(.refusedFiles, by: FileRefusal.self) { self.refusals[$0] ?? 0 }
-        page.add(.unreadableFiles, self.summary.unreadableFileCount)
+        page.add(.unreadableFiles, self.summary.files.unreadableCount)
         page.add(.unsuitableFiles, by: ForeignFormat.self) { self.formats[$0] ?? 0 }
         self.addBytes(to: &page)
         self.addReceivers(to: &page)
@@ -81,11 +81,11 @@ extension AgentStanding {
     private func addKept(to page: inout MetricsPage) {
         page.add(.keptSegments, self.kept.segmentCount)
         page.add(.keptBytes, self.kept.segmentByteCount)
-        page.add(.returnedSegments, self.summary.returnedSegmentCount)
+        page.add(.returnedSegments, self.summary.notices.returnedSegmentCount)
         page.add(.expiredFiles, by: Metric.ExpiredPart.self) { part in
             switch part {
-            case .kept: self.summary.expiredSegmentCount
-            case .quarantine: self.summary.expiredQuarantineCount
+            case .kept: self.summary.notices.expiredSegmentCount
+            case .quarantine: self.summary.notices.expiredQuarantineCount
             }
         }
         page.add(.quarantineBytes, self.kept.quarantineByteCount)
@@ -93,14 +93,14 @@ extension AgentStanding {
 
     private func addReceivers(to page: inout MetricsPage) {
         page.add(.clockSkew, self.clockSkew.map { $0 / .seconds(1) })
-        page.add(.unknownReceivers, self.summary.unknownReceiverCount)
-        page.add(.olderReceivers, self.summary.olderReceiverCount)
+        page.add(.unknownReceivers, self.summary.receivers.unknownCount)
+        page.add(.olderReceivers, self.summary.receivers.olderCount)
         page.add(.disputedStreams, self.disputedStreamCount)
-        page.add(.differingStreams, self.summary.differingStreamCount)
-        page.add(.forgottenStreams, self.summary.forgottenStreamCount)
-        page.add(.shortenedSegments, self.summary.shortenedStreamCount)
+        page.add(.differingStreams, self.summary.notices.differingStreamCount)
+        page.add(.forgottenStreams, self.summary.notices.forgottenStreamCount)
+        page.add(.shortenedSegments, self.summary.notices.shortenedStreamCount)
         page.add(.reshippedSegments, self.summary.reshippedSegmentCount)
-        page.add(.missingSegments, self.summary.missingSegmentCount)
+        page.add(.missingSegments, self.summary.notices.missingSegmentCount)
     }
 
     private func addBytes(to page: inout MetricsPage) {
@@ -115,10 +115,10 @@ extension AgentStanding {
         page.add(.oldestUnacked, self.oldestUnacked / .seconds(1))
         page.add(.lookLag, self.lookLag / .seconds(1))
         page.add(.hangingMounts, self.hanging.count)
-        page.add(.skippedBytes, self.summary.skippedByteCount)
-        page.add(.lostBytes, self.summary.lostByteCount)
-        page.add(.unseenEnds, self.summary.unseenEndCount)
-        page.add(.holeBytes, self.summary.holeByteCount)
+        page.add(.skippedBytes, self.summary.skips.byteCount)
+        page.add(.lostBytes, self.summary.files.lostByteCount)
+        page.add(.unseenEnds, self.summary.files.unseenEndCount)
+        page.add(.holeBytes, self.summary.skips.holeByteCount)
         page.add(.rereadBytes, self.summary.successions.rereadByteCount)
         page.add(.continuedFiles, self.summary.successions.continuedCount)
     }

@@ -73,7 +73,7 @@ package struct AgentReport: Hashable, Sendable {
             json.member("lines", summary.lineCount)
             json.member("bytes", summary.rawByteCount)
             json.member("acknowledged", summary.ackedByteCount)
-            json.member("lost_bytes", summary.lostByteCount)
+            json.member("lost_bytes", summary.files.lostByteCount)
             json.member("behind_bytes", self.standing.pendingByteCount)
             json.member("in_flight_bytes", self.standing.inFlightByteCount)
             json.member("look_lag_seconds", Int(self.standing.lookLag.nanoseconds / 1_000_000_000))
@@ -118,8 +118,8 @@ extension AgentStanding {
         if !self.hanging.isEmpty {
             problems.append("file systems do not answer, and what is on them waits: \(self.hanging.count)")
         }
-        if self.summary.unreadableFileCount > 0 {
-            problems.append("files or folders cannot be read: \(self.summary.unreadableFileCount)")
+        if self.summary.files.unreadableCount > 0 {
+            problems.append("files or folders cannot be read: \(self.summary.files.unreadableCount)")
         }
         return Readiness(isReady: isReady, problems: problems)
     }

@@ -101,7 +101,7 @@ extension Pump where Hints: ~Copyable {
         case .note(let counts):
             self.telemetry.quarantined(counts.filter { $0.export == nil })
             self.telemetry.refusedEvents(counts.filter { $0.export != nil })
-            self.tally.count(counts)
+            self.tally.setAside(counts)
         case .reopen(let number, let offset, let code, let text): self.reopen(number, offset, code, text)
         case .pause(let milliseconds):
             self.acceptance.pause(milliseconds: milliseconds, at: self.clock.monotonicTime())
@@ -126,14 +126,15 @@ extension Pump where Hints: ~Copyable {
             return self.disconnect("another unknown receiver answers at \(address) within a minute", .refused)
         }
         let knewFleet = self.tail.fleet != nil
+        var meeting: ReceiverMeeting?
         do throws(FileSystemError) {
             let fleet = self.acceptance.believedFleet(of: ready, at: address, self.configuration)
             if self.acceptance.isFleetDoubted, let claimed = ready.fleet {
                 self.telemetry.fleetDoubted(claimed, of: ready.receiver, at: address)
             }
-            let meeting = try self.tail.receiverMet(ready.receiver, at: address, of: fleet, now)
-            self.telemetry.connected(receiver: ready.receiver, at: address, meeting)
-            self.tally.count(meeting)
+            let met = try self.tail.receiverMet(ready.receiver, at: address, of: fleet, now)
+            self.telemetry.connected(receiver: ready.receiver, at: address, met)
+            meeting = met
         } catch {
             // What could not be written is still on the disk as it was: the same is found with the next connection.
             self.telemetry.registryFailed(error)
@@ -149,7 +150,7 @@ extension Pump where Hints: ~Copyable {
         self.choice.accepted(at: now.monotonic)
         self.tail.lowerLineLimits(to: ready.limits)
         self.goal.foundMore()
-        self.tally.connected()
+        self.tally.connected(meeting)
     }
 
     private mutating func seek(

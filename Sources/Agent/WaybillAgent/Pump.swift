@@ -146,7 +146,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
                 self.telemetry.noticed(notice, loss: self.tail.notices.loss)
                 if case .unreadable(let path, let error) = notice { self.standings.failed("\(error)", path) }
             }
-            self.tally.count(notice)
+            self.tally.noticed(notice)
         }
     }
 

@@ -34,8 +34,7 @@ struct RunTally {
     }
 
     mutating func skipped(_ range: SkippedRange) {
-        if range.isGivenUp { self.summary.skippedByteCount += Int(range.byteCount) }
-        if range.reason == .hole { self.summary.holeByteCount += Int(range.byteCount) }
+        self.summary.skips.count(range)
     }
 
     /// A connection starts the stream at `offset`.
@@ -58,10 +57,9 @@ struct RunTally {
     }
 
     mutating func reshipped() { self.summary.reshippedSegmentCount += 1 }
-    mutating func connected() { self.summary.connectionCount += 1 }
-    mutating func count(_ meeting: ReceiverMeeting) { self.summary.count(meeting) }
-    mutating func count(_ counts: [QuarantineCount]) { self.summary.count(counts) }
-    mutating func count(_ notice: TailNotice) { self.summary.count(notice) }
+    mutating func connected(_ meeting: ReceiverMeeting?) { self.summary.receivers.count(meeting) }
+    mutating func setAside(_ counts: [QuarantineCount]) { self.summary.setAside.count(counts) }
+    mutating func noticed(_ notice: TailNotice) { self.summary.notices.count(notice) }
 
     // MARK: What to tell
 
@@ -80,10 +78,8 @@ struct RunTally {
     ) -> AgentSummary {
         var summary = self.summary
         summary.wireByteCount = wireByteCount
-        summary.lostByteCount = notices.loss.byteCount
+        summary.files.take(notices)
         summary.successions = successions
-        summary.unseenEndCount = notices.unseenEndCount
-        summary.unreadableFileCount = notices.unreadable.count
         return summary
     }
 
@@ -93,7 +89,6 @@ struct RunTally {
         failure: String?, at now: MonotonicTime
     ) {
         self.summary = self.summary(notices, successions, wireByteCount: wireByteCount)
-        self.summary.refusedFileCount = notices.refusals.values.reduce(0, +)
         self.summary.disputedStreamCount = disputedStreamCount
         self.summary.ackedLineCount = self.lines.ackedCount
         self.summary.duration = now - self.start.monotonic
@@ -104,8 +99,7 @@ struct RunTally {
     ///
     /// - Parameter mayHaveLines: whether whole lines may be left; they are counted where lines are.
     mutating func leaves(_ position: StreamPosition, mayHaveLines: Bool, on files: some FileSystem) {
-        self.summary.heldByteCount = self.summary.heldByteCount.saturatingSum(
-            max(0, position.byteCount - position.cursor))
+        self.summary.files.leave(position)
         guard self.lines.isKept, mayHaveLines else { return }
         self.summary.remainingLineCount += LineLedger.lineCount(of: position.path, from: position.acked, on: files)
     }

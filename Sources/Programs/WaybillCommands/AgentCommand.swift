@@ -169,10 +169,10 @@ struct AgentCommand: AsyncParsableCommand {
         case .drained(let summary):
             guard self.once else { break }
             print(summary.json)
-            guard summary.unreadableFileCount == 0 else {
+            guard summary.files.unreadableCount == 0 else {
                 Console.end(
                     .inputUnreadable,
-                    "\(summary.unreadableFileCount) files or folders could not be read; the warnings name them")
+                    "\(summary.files.unreadableCount) files or folders could not be read; the warnings name them")
                 throw ExitCode.noInput
             }
         case .stopped(let summary):
