@@ -113,7 +113,7 @@ struct DevFolder {
         do throws(FileSystemError) {
             if self.isKept { try self.removeAddress() } else { try self.files.removeTree(self.root) }
         } catch {
-            DevSet.say("\(self.root) could not be tidied up: \(error)")
+            Console.printError("\(self.root) could not be tidied up: \(error)")
         }
     }
 }

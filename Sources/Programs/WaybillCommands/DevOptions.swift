@@ -34,7 +34,6 @@ struct DevOptions: ParsableArguments {
     @Option(help: "With --expect: how many seconds to wait for the events. (default: until a signal)")
     var `for`: Int?
 
-    static let usualPort = UsualPort.agents
     private static let seconds = 1...86_400
 
     func check(mask: String?) throws {
@@ -89,7 +88,7 @@ struct DevOptions: ParsableArguments {
         if let host = self.receive?.host, host != "0.0.0.0", host != "::" { return host }
         guard let host = LocalNetwork.address else {
             Console.printError(
-                "this machine has no address in a network; for an app on this machine, give --receive 127.0.0.1:\(Self.usualPort)"
+                "this machine has no address in a network; for an app on this machine, give --receive 127.0.0.1:\(UsualPort.agents)"
             )
             throw ExitCode.unreachable
         }
@@ -106,7 +105,7 @@ struct DevOptions: ParsableArguments {
             throw ExitCode.files
         }
         configuration.dataDirectory = folder.data
-        configuration.listen = self.receive ?? NetworkAddress(host: host, port: Self.usualPort)
+        configuration.listen = self.receive ?? NetworkAddress(host: host, port: UsualPort.agents)
         configuration.token = identity.token
         configuration.tls = TLSServerConfiguration(identity: folder.certificate)
         configuration.agents = nil

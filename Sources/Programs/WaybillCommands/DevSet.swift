@@ -50,11 +50,6 @@ struct DevSet {
                 ],
                 logger: Console.logger("lifecycle", level: .critical)))
     }
-
-    /// Tells the person at the terminal something that no program reads.
-    static func say(_ text: String) {
-        Console.printError(text)
-    }
 }
 
 /// Ends with the first signal, also with one that came before it began.
@@ -107,6 +102,6 @@ private struct DevSession: Service {
         try self.set.folder.write(address)
         let descriptor: Int32 = self.set.plan == nil ? 1 : 2
         Console.write("\(address.revealed)\n\(page)\n", to: descriptor)
-        DevSet.say("give the address that begins with waybill:// to the app whole; the other one is the page")
+        Console.printError("give the address that begins with waybill:// to the app whole; the other one is the page")
     }
 }

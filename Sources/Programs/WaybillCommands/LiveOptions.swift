@@ -63,9 +63,7 @@ struct LiveOptions: ParsableArguments {
             throw ExitCode.noInput
         }
         var exports = try self.exportOptions(file, data)
-        if let zone = try self.zone.map(OptionReader.zone) {
-            for index in exports.indices { exports[index].zone = zone }
-        }
+        try OptionReader.setZone(self.zone, of: &exports)
         return Resolved(
             data: data, receiver: try self.receiverAddress(file), exports: exports, mask: try self.maskOption())
     }
@@ -86,12 +84,8 @@ struct LiveOptions: ParsableArguments {
         } else {
             configuration.exports = Destination.allCases.map { ExportOptions(provider: $0) }
         }
-        if let exports {
-            configuration.exports = try OptionReader.providers(exports).map { ExportOptions(provider: $0) }
-        }
-        if let zone = try self.zone.map(OptionReader.zone) {
-            for index in configuration.exports.indices { configuration.exports[index].zone = zone }
-        }
+        if let exports { configuration.exports = try OptionReader.exports(exports) }
+        try OptionReader.setZone(self.zone, of: &configuration.exports)
         return configuration
     }
 
@@ -113,7 +107,7 @@ struct LiveOptions: ParsableArguments {
     private func exportOptions(
         _ file: HostConfiguration?, _ data: DataDirectory<POSIXFileSystem>
     ) throws -> [ExportOptions] {
-        if let exports { return try OptionReader.providers(exports).map { ExportOptions(provider: $0) } }
+        if let exports { return try OptionReader.exports(exports) }
         if let file { return file.exports }
         do throws(FileSystemError) {
             guard try data.files.status(at: data.exports) != nil else { return [] }

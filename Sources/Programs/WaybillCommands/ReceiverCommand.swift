@@ -135,13 +135,9 @@ struct ReceiverCommand: AsyncParsableCommand {
             configuration.stopPatience = .seconds(stopSeconds)
         }
         if self.config == nil || self.exports != nil {
-            configuration.exports = try OptionReader.providers(self.exports ?? Self.usualExports).map {
-                ExportOptions(provider: $0)
-            }
+            configuration.exports = try OptionReader.exports(self.exports ?? Self.usualExports)
         }
-        if let zone = try self.zone.map(OptionReader.zone) {
-            for index in configuration.exports.indices { configuration.exports[index].zone = zone }
-        }
+        try OptionReader.setZone(self.zone, of: &configuration.exports)
         try self.tls.apply(to: &configuration.tls)
         if self.insecure { configuration.isInsecure = true }
         if configuration.agents == nil { configuration.token = try OptionReader.receiverToken }

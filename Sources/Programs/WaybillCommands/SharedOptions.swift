@@ -43,13 +43,19 @@ enum OptionReader {
     }
 
     /// A list such as `ga4,csv`; `none` for an empty one.
-    static func providers(_ list: String) throws -> [Destination] {
+    static func exports(_ list: String) throws -> [ExportOptions] {
         if list == "none" { return [] }
         let providers = try list.split(separator: ",").map { try self.provider(String($0)) }
         guard !providers.isEmpty, Set(providers).count == providers.count else {
             throw ValidationError("--exports must name each provider once, or be none")
         }
-        return providers
+        return providers.map { ExportOptions(provider: $0) }
+    }
+
+    /// - Parameter name: `nil`: each keeps its own.
+    static func setZone(_ name: String?, of exports: inout [ExportOptions]) throws {
+        guard let zone = try name.map(Self.zone) else { return }
+        for index in exports.indices { exports[index].zone = zone }
     }
 
     static func zone(_ name: String) throws -> TimeZoneRules {

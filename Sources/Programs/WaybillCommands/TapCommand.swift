@@ -60,21 +60,14 @@ struct TapCommand: ParsableCommand {
     func run() throws {
         StopSignals.listen()
         let resolved = try self.options.resolve()
+        let filter = try self.parsedFilter()
         do throws(FileSystemError) {
-            try self.follow(resolved, try self.parsedFilterOrEverything())
+            try self.follow(resolved, filter)
         } catch {
             // The reader of the lines has seen enough.
             guard error.errno != EPIPE else { return }
             Console.printError("\(error)")
             throw ExitCode.files
-        }
-    }
-
-    private func parsedFilterOrEverything() throws(FileSystemError) -> Filter {
-        do throws(Filter.Failure) {
-            return try Filter(self.filter.joined(separator: " "))
-        } catch {
-            preconditionFailure("validate() has read the filter: \(error)")
         }
     }
 
