@@ -53,13 +53,13 @@ struct AmplitudeDialect: ~Copyable {
             if let properties = try self.userProperties(of: event) { try self.operate(&draft, properties) }
         } else {
             if let properties = try self.tape.object("event_properties", in: event, else: .badMember) {
-                draft.fields.append(.init(object: properties))
+                draft.data.fields.append(.init(object: properties))
             }
             let isGroup = type == "$groupidentify"
             if isGroup { draft.name = .fixed("$group") }
             let mapped = isGroup ? Self.mappedOfGroups : Self.mapped
             if self.tape.hasMembers(event, without: mapped) {
-                draft.context.append(.members(.init(object: event, without: mapped)))
+                draft.data.context.append(.members(.init(object: event, without: mapped)))
             }
         }
         if type != "$groupidentify" {
@@ -100,10 +100,10 @@ struct AmplitudeDialect: ~Copyable {
         draft.language = self.tape.piece("language", in: event)
         draft.userAgent = self.tape.userAgent("user_agent", in: event, else: self.context.userAgent)
         guard let named = self.tape.string("ip", in: event), named != "$remote" else {
-            draft.address = self.context.address
+            draft.data.address = self.context.address
             return
         }
-        draft.address = self.context.source.addressPolicy.apply(to: named)
+        draft.data.address = self.context.source.addressPolicy.apply(to: named)
     }
 
     /// Takes `$set`, `$setOnce`, `$add` and `$unset`.
@@ -111,26 +111,26 @@ struct AmplitudeDialect: ~Copyable {
     /// Properties without an operation are set. Other operations change what no one knows here: they become `data`.
     private func operate(_ draft: inout LineDraft, _ properties: Int) throws(IngestFault) {
         if let set = self.tape.object("$set", in: properties) {
-            draft.traits = .init(object: set)
+            draft.traits.set = .init(object: set)
         } else {
-            draft.traits = .init(object: properties, without: Self.placed + Self.unplaced)
+            draft.traits.set = .init(object: properties, without: Self.placed + Self.unplaced)
         }
         if Self.unplaced.contains(where: { self.tape.value($0, in: properties) != nil }) {
-            draft.fields.append(.init(object: properties, only: Self.unplaced))
+            draft.data.fields.append(.init(object: properties, only: Self.unplaced))
         }
-        draft.traitsOnce = self.tape.object("$setOnce", in: properties).map { .init(object: $0, isWithoutNull: true) }
+        draft.traits.once = self.tape.object("$setOnce", in: properties).map { .init(object: $0, isWithoutNull: true) }
         if let add = self.tape.object("$add", in: properties) {
             var walk = self.tape.tape.members(of: add)
             while let (_, value) = walk.next(in: self.tape.tape) {
                 guard self.tape.tape[value].kind == .number else { throw .badTraits }
             }
-            draft.traitsAdd = .init(object: add)
+            draft.traits.added = .init(object: add)
         }
         if let unset = self.tape.object("$unset", in: properties) {
             var walk = self.tape.tape.members(of: unset)
             var names: [Int] = []
             while let (key, _) = walk.next(in: self.tape.tape) { names.append(key) }
-            self.tape.unset(names, of: &draft)
+            self.tape.unset(names, of: &draft.traits)
         }
     }
 

@@ -141,14 +141,14 @@ struct EventTape: ~Copyable {
     }
 
     /// Takes the names of traits that are removed, but those that the same event sets.
-    func unset(_ names: [Int], of draft: inout LineDraft) {
+    func unset(_ names: [Int], of traits: inout LineDraft.Traits) {
         guard !names.isEmpty else { return }
         var set: Set<[UInt8]> = []
-        if let traits = draft.traits {
-            var walk = self.tape.members(of: traits.object)
+        if let members = traits.set {
+            var walk = self.tape.members(of: members.object)
             while let (key, _) = walk.next(in: self.tape) { set.insert(self.text(of: key)) }
         }
-        draft.traitsUnset += names.filter { !set.contains(self.text(of: $0)) }
+        traits.unset += names.filter { !set.contains(self.text(of: $0)) }
     }
 
     /// The bytes of a string, without escapes.

@@ -37,11 +37,7 @@ struct LineDraft {
     var session: Piece?
     var user: Piece?
     var anonymous: Piece?
-    var traits: Members?
-    var traitsOnce: Members?
-    var traitsAdd: Members?
-    /// Names of traits that are removed.
-    var traitsUnset: [Int] = []
+    var traits = Traits()
     var app: Piece?
     var build: Piece?
     var os: Piece?
@@ -49,24 +45,11 @@ struct LineDraft {
     var model: Piece?
     var language: Piece?
     var userAgent: Piece?
-    /// Objects whose members become `data`, the first ones first.
-    var fields: [Members] = []
-    /// Further members of `data`.
-    var extra: [(name: StaticString, value: Piece)] = []
-    /// `data.context`: the rest of Segment's context.
-    var context: [NestedMembers] = []
-    var address: String?
+    var data = Fields()
     /// Providers that get the event; `nil`: all.
     var providers: [String]?
     /// Providers that do not get it.
     var skippedProviders: [String] = []
-
-    /// A member of `data.context`.
-    enum NestedMembers {
-        case members(Members)
-        /// An object under a name, without some members.
-        case object(name: StaticString, Members)
-    }
 
     init(id: UniqueID, time: EventTime, kind: Kind, name: Piece) {
         self.id = id
@@ -158,7 +141,7 @@ extension IngestBatch {
             json.member("session", draft.session, tape)
             json.member("user", draft.user, tape)
             json.member("anon", draft.anonymous, tape)
-            json.traits(draft, tape)
+            if draft.kind == .user { draft.traits.write(to: &json, tape) }
             json.member("app", draft.app, tape)
             json.member("build", draft.build, tape)
             json.member("bundle", source.bundle)
@@ -168,7 +151,7 @@ extension IngestBatch {
             json.member("lang", draft.language, tape)
             json.member("user_agent", draft.userAgent, tape)
             json.member("env", source.environment.rawValue)
-            json.data(draft, tape)
+            draft.data.write(to: &json, tape)
             json.providers(draft)
             json.member("ts_client", draft.time.client)
         }
@@ -196,6 +179,82 @@ extension IngestBatch {
     }
 }
 
+extension LineDraft {
+    /// The members of `traits`, `traits_once` and `traits_add`.
+    struct Traits {
+        var set: Members?
+        var once: Members?
+        var added: Members?
+        /// Names of traits that are removed.
+        var unset: [Int] = []
+
+        var isEmpty: Bool { self.set == nil && self.once == nil && self.added == nil && self.unset.isEmpty }
+
+        func write(to json: inout JSONWriter, _ tape: borrowing JSONTape) {
+            json.key("traits")
+            json.beginObject()
+            if let set { json.members(set, tape) }
+            for name in self.unset {
+                json.key(plain: tape.bytes(of: name))
+                json.null()
+            }
+            json.endObject()
+            json.object("traits_once", self.once, tape)
+            json.object("traits_add", self.added, tape)
+        }
+    }
+
+    /// The members of `data`.
+    struct Fields {
+        /// A member of `data.context`.
+        enum Nested {
+            case members(Members)
+            /// An object under a name, without some members.
+            case object(name: StaticString, Members)
+        }
+
+        /// Objects whose members become `data`, the first ones first.
+        var fields: [Members] = []
+        /// Further members of `data`.
+        var extra: [(name: StaticString, value: Piece)] = []
+        /// `data.context`: the rest of Segment's context.
+        var context: [Nested] = []
+        var address: String?
+
+        private var hasContext: Bool { !self.context.isEmpty || self.address != nil }
+
+        /// Writes nothing if there is none.
+        ///
+        /// The event's own fields go first; a field `context` of its own takes the place of the sender's.
+        func write(to json: inout JSONWriter, _ tape: borrowing JSONTape) {
+            guard !self.fields.isEmpty || !self.extra.isEmpty || self.hasContext else { return }
+            json.key("data")
+            json.beginObject()
+            var isReplaced = false
+            for members in self.fields {
+                if tape.firstValue(of: "context", in: members.object) != nil { isReplaced = true }
+                json.members(members, except: self.extra.map(\.name), tape)
+            }
+            for (name, value) in self.extra { json.member(name, value, tape) }
+            if !isReplaced, self.hasContext { self.writeContext(to: &json, tape) }
+            json.endObject()
+        }
+
+        private func writeContext(to json: inout JSONWriter, _ tape: borrowing JSONTape) {
+            json.key("context")
+            json.beginObject()
+            if let address { json.member("ip", address) }
+            for item in self.context {
+                switch item {
+                case .members(let members): json.members(members, tape)
+                case .object(let name, let members): json.object(name, members, tape)
+                }
+            }
+            json.endObject()
+        }
+    }
+}
+
 /// Parts of a line.
 extension JSONWriter {
     fileprivate mutating func providers(_ draft: LineDraft) {
@@ -211,55 +270,11 @@ extension JSONWriter {
         }
     }
 
-    fileprivate mutating func traits(_ draft: LineDraft, _ tape: borrowing JSONTape) {
-        guard draft.kind == .user else { return }
-        self.key("traits")
-        self.beginObject()
-        if let traits = draft.traits { self.members(traits, tape) }
-        for name in draft.traitsUnset {
-            self.key(plain: tape.bytes(of: name))
-            self.null()
-        }
-        self.endObject()
-        self.object("traits_once", draft.traitsOnce, tape)
-        self.object("traits_add", draft.traitsAdd, tape)
-    }
-
-    private mutating func object(_ name: StaticString, _ members: LineDraft.Members?, _ tape: borrowing JSONTape) {
+    fileprivate mutating func object(_ name: StaticString, _ members: LineDraft.Members?, _ tape: borrowing JSONTape) {
         guard let members else { return }
         self.key(name)
         self.beginObject()
         self.members(members, tape)
-        self.endObject()
-    }
-
-    /// The event's own fields go first; a field `context` of its own takes the place of the sender's.
-    fileprivate mutating func data(_ draft: LineDraft, _ tape: borrowing JSONTape) {
-        guard !draft.fields.isEmpty || !draft.extra.isEmpty || !draft.context.isEmpty || draft.address != nil else {
-            return
-        }
-        self.key("data")
-        self.beginObject()
-        var hasContext = false
-        for members in draft.fields {
-            if tape.firstValue(of: "context", in: members.object) != nil { hasContext = true }
-            self.members(members, except: draft.extra.map(\.name), tape)
-        }
-        for (name, value) in draft.extra { self.member(name, value, tape) }
-        if !hasContext, !draft.context.isEmpty || draft.address != nil { self.context(draft, tape) }
-        self.endObject()
-    }
-
-    private mutating func context(_ draft: LineDraft, _ tape: borrowing JSONTape) {
-        self.key("context")
-        self.beginObject()
-        if let address = draft.address { self.member("ip", address) }
-        for item in draft.context {
-            switch item {
-            case .members(let members): self.members(members, tape)
-            case .object(let name, let members): self.object(name, members, tape)
-            }
-        }
         self.endObject()
     }
 }

@@ -46,14 +46,14 @@ struct PostHogDialect: ~Copyable {
         case "$groupidentify":
             draft.name = .fixed("$group")
             if let group = self.tape.identifier("$group_key", in: properties) {
-                draft.extra.append(("group_id", group))
+                draft.data.extra.append(("group_id", group))
             }
             // A library may have made it up for the call.
-            if let sender = draft.user ?? draft.anonymous { draft.extra.append(("distinct_id", sender)) }
+            if let sender = draft.user ?? draft.anonymous { draft.data.extra.append(("distinct_id", sender)) }
             (draft.user, draft.anonymous) = (nil, nil)
         case "$create_alias":
             draft.name = .fixed("$alias")
-            if let former = draft.user ?? draft.anonymous { draft.extra.append(("previous_id", former)) }
+            if let former = draft.user ?? draft.anonymous { draft.data.extra.append(("previous_id", former)) }
             (draft.user, draft.anonymous) = (try self.tape.user("alias", in: properties), nil)
             guard draft.user != nil else { throw .noPerson }
         case "$identify", "$set", "$set_once":
@@ -71,7 +71,7 @@ struct PostHogDialect: ~Copyable {
         self.describe(&draft, properties)
         if draft.kind != .user, let properties {
             let session: [StaticString] = draft.session == nil ? [] : ["$session_id"]
-            draft.fields.append(.init(object: properties, without: Self.mapped + session))
+            draft.data.fields.append(.init(object: properties, without: Self.mapped + session))
         }
         return draft
     }
@@ -132,18 +132,18 @@ struct PostHogDialect: ~Copyable {
         draft.language = self.tape.piece("$locale", in: properties)
         draft.userAgent = self.tape.userAgent("$raw_user_agent", in: properties, else: self.context.userAgent)
         let named = self.tape.string("$ip", in: properties)
-        draft.address = named.flatMap { self.context.source.addressPolicy.apply(to: $0) } ?? self.context.address
+        draft.data.address = named.flatMap { self.context.source.addressPolicy.apply(to: $0) } ?? self.context.address
     }
 
     /// `$set`, `$set_once` and `$unset`, a list of names.
     private func takeTraits(_ draft: inout LineDraft, _ event: Int, _ properties: Int?) {
-        draft.traits = self.members("$set", event, properties)
-        draft.traitsOnce = self.members("$set_once", event, properties)
-        draft.traitsOnce?.isWithoutNull = true
+        draft.traits.set = self.members("$set", event, properties)
+        draft.traits.once = self.members("$set_once", event, properties)
+        draft.traits.once?.isWithoutNull = true
         guard let unset = self.tape.value("$unset", in: event) ?? self.tape.value("$unset", in: properties),
             self.tape.tape[unset].kind == .array
         else { return }
-        self.tape.unset(self.tape.elements(of: unset).filter { self.tape.tape[$0].kind == .string }, of: &draft)
+        self.tape.unset(self.tape.elements(of: unset).filter { self.tape.tape[$0].kind == .string }, of: &draft.traits)
     }
 
     /// The user event of an event that sets traits, too.
@@ -153,7 +153,7 @@ struct PostHogDialect: ~Copyable {
         var person = LineDraft(
             id: self.context.additionID(of: draft.id), time: draft.time, kind: .user, name: .fixed("set_user"))
         self.takeTraits(&person, event, self.tape.object("properties", in: event))
-        guard person.traits != nil || person.traitsOnce != nil || !person.traitsUnset.isEmpty else { return nil }
+        guard !person.traits.isEmpty else { return nil }
         person.session = draft.session
         person.user = draft.user
         person.anonymous = draft.anonymous

@@ -45,9 +45,9 @@ struct SegmentDialect: ~Copyable {
         guard draft.user != nil || draft.anonymous != nil else { throw .noPerson }
         try self.fill(&draft, type, event, surroundings)
         // RudderStack's libraries have an identify's traits there alone.
-        let areTraitsAround = draft.kind == .user && draft.traits == nil
-        if areTraitsAround { draft.traits = self.tape.object("traits", in: surroundings).map { .init(object: $0) } }
-        self.describe(&draft, surroundings, withoutTraits: areTraitsAround && draft.traits != nil)
+        let areTraitsAround = draft.kind == .user && draft.traits.set == nil
+        if areTraitsAround { draft.traits.set = self.tape.object("traits", in: surroundings).map { .init(object: $0) } }
+        self.describe(&draft, surroundings, withoutTraits: areTraitsAround && draft.traits.set != nil)
         self.takeProviders(&draft, event)
         return draft
     }
@@ -64,28 +64,28 @@ struct SegmentDialect: ~Copyable {
         switch type {
         case .track:
             draft.name = try self.tape.name("event", in: event)
-            if let properties { draft.fields.append(.init(object: properties)) }
+            if let properties { draft.data.fields.append(.init(object: properties)) }
         case .page, .screen:
             draft.kind = .screen
             draft.name = .fixed("screen_view")
             draft.screen = self.screen(event, properties, self.tape.object("page", in: surroundings))
-            if let category = self.tape.piece("category", in: event) { draft.extra.append(("category", category)) }
-            if let properties { draft.fields.append(.init(object: properties)) }
+            if let category = self.tape.piece("category", in: event) { draft.data.extra.append(("category", category)) }
+            if let properties { draft.data.fields.append(.init(object: properties)) }
         case .identify:
             draft.kind = .user
             draft.name = .fixed("set_user")
             if let traits = try self.tape.object("traits", in: event, else: .badTraits) {
-                draft.traits = .init(object: traits)
+                draft.traits.set = .init(object: traits)
             }
         case .group:
             draft.name = .fixed("$group")
-            if let group = self.tape.identifier("groupId", in: event) { draft.extra.append(("group_id", group)) }
+            if let group = self.tape.identifier("groupId", in: event) { draft.data.extra.append(("group_id", group)) }
             if let traits = try self.tape.object("traits", in: event, else: .badTraits) {
-                draft.fields.append(.init(object: traits))
+                draft.data.fields.append(.init(object: traits))
             }
         case .alias:
             if let former = self.tape.identifier("previousId", in: event) {
-                draft.extra.append(("previous_id", former))
+                draft.data.extra.append(("previous_id", former))
             }
         }
     }
@@ -99,7 +99,7 @@ struct SegmentDialect: ~Copyable {
 
     /// - Parameter withoutTraits: whether the context's traits have their place already.
     private func describe(_ draft: inout LineDraft, _ surroundings: Int?, withoutTraits: Bool) {
-        draft.address = self.context.address
+        draft.data.address = self.context.address
         guard let surroundings else {
             draft.userAgent = self.context.userAgent.map { .text($0) }
             return
@@ -115,13 +115,13 @@ struct SegmentDialect: ~Copyable {
         draft.language = self.tape.piece("locale", in: surroundings)
         draft.userAgent = self.tape.userAgent("userAgent", in: surroundings, else: self.context.userAgent)
         if let address = self.tape.string("ip", in: surroundings) {
-            draft.address = self.context.source.addressPolicy.apply(to: address)
+            draft.data.address = self.context.source.addressPolicy.apply(to: address)
         }
         for (name, object, mapped) in [
             ("app", app, ["version", "build"]), ("os", os, ["name", "version"]), ("device", device, ["model"]),
         ] as [(StaticString, Int?, [StaticString])] {
             if let object, self.tape.hasMembers(object, without: mapped) {
-                draft.context.append(.object(name: name, .init(object: object, without: mapped)))
+                draft.data.context.append(.object(name: name, .init(object: object, without: mapped)))
             }
         }
         var others: [StaticString] = ["ip", "locale", "userAgent"]
@@ -130,7 +130,7 @@ struct SegmentDialect: ~Copyable {
         if os != nil { others.append("os") }
         if device != nil { others.append("device") }
         if self.tape.hasMembers(surroundings, without: others) {
-            draft.context.append(.members(.init(object: surroundings, without: others)))
+            draft.data.context.append(.members(.init(object: surroundings, without: others)))
         }
     }
 
