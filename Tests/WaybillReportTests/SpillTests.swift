@@ -47,8 +47,8 @@ import WaybillTestSupport
         let names: [ReportName] = [.overview, .screens, .next, .paths, .sessions, .versions, .gaps, .breakdown, .names]
         var request = try ReportRequest(
             names: names, options, now: WallTime(milliseconds: ShopFixture.now), files: POSIXFileSystem())
-        request.idByteCountMax = idByteCountMax
-        request.scratchFolder = scratch
+        request.idBudget.byteCount = idByteCountMax
+        request.idBudget.folder = scratch
         request.jobCount = jobs
         return ReportText.table(try Reporter(dataDirectory: "/data", files: self.disk, request: request).run())
     }

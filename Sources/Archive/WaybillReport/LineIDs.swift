@@ -1,11 +1,9 @@
 /// How much memory the ids of a day may take, and where they go past it.
-struct IDBudget: Sendable {
+package struct IDBudget: Sendable {
     /// 64 MiB are the ids of about a million lines.
-    static var usualByteCount: Int { 64 << 20 }
-
-    let byteCount: Int
+    package var byteCount = 64 << 20
     /// A folder for a file without a name.
-    let folder: String
+    package var folder = "/tmp"
 }
 
 /// The ids of a folder's lines that are in memory, so that each counts once.

@@ -82,15 +82,50 @@ struct CountRule: Sendable {
     let countMin: Int
 }
 
+/// The first and the last day that are asked for; `nil`: those of the lines.
+struct AskedDays: Hashable, Sendable {
+    /// A hundred years.
+    private static let dayCountMax: Int32 = 36_525
+
+    let from: CalendarDay?
+    let to: CalendarDay?
+
+    init(from: String?, to: String?) throws(ReportFailure) {
+        self.from = try Self.day("from", from)
+        self.to = try Self.day("to", to)
+        if let from = self.from, let to = self.to, to < from {
+            throw .badOption(name: "to", text: to.description, remedy: "it is before --from")
+        }
+    }
+
+    private static func day(_ option: String, _ text: String?) throws(ReportFailure) -> CalendarDay? {
+        guard let text else { return nil }
+        guard let day = CalendarDay(text) else {
+            throw .badOption(name: option, text: text, remedy: "write a day as YYYY-MM-DD")
+        }
+        return day
+    }
+
+    /// The days of a report whose lines are of the days from `first` to `last`.
+    func range(of first: Int32, _ last: Int32) throws(ReportFailure) -> ClosedRange<Int32> {
+        let from = self.from?.daysSince1970 ?? min(first, self.to?.daysSince1970 ?? first)
+        let to = self.to?.daysSince1970 ?? max(last, from)
+        guard to - from < Self.dayCountMax else {
+            throw .badOption(
+                name: "from", text: CalendarDay(daysSince1970: from).description,
+                remedy: "the range has more than a hundred years")
+        }
+        return from...to
+    }
+}
+
 /// What to report, and of what.
 package struct ReportRequest: Sendable {
     package let names: [ReportName]
     let options: ReportOptions
-    let from: CalendarDay?
-    let to: CalendarDay?
+    let asked: AskedDays
     /// `nil`: the archive's.
     let zone: TimeZoneRules?
-    let cutOffSecond = CutOff.usualSecondOfDay
     let properties: [PropertyPath]
     /// `nil`: nothing is divided.
     let division: EventField?
@@ -110,9 +145,7 @@ package struct ReportRequest: Sendable {
     package var cache: String?
     /// Whether the result has the catalogue of names as a document.
     package var wantsNames = false
-    /// How many bytes the ids of a day may take in memory; more are sorted in a file without a name in ``scratchFolder``.
-    package var idByteCountMax = IDBudget.usualByteCount
-    package var scratchFolder = "/tmp"
+    package var idBudget = IDBudget()
     /// Whether a report is left out, instead of a failure, if it needs an option that is missing.
     package var isEverything = false
 
@@ -125,11 +158,7 @@ package struct ReportRequest: Sendable {
         self.names = names
         self.options = options
         self.now = now
-        self.from = try Self.day("from", options.from)
-        self.to = try Self.day("to", options.to)
-        if let from, let to, to < from {
-            throw .badOption(name: "to", text: to.description, remedy: "it is before --from")
-        }
+        self.asked = try AskedDays(from: options.from, to: options.to)
         guard DeploymentEnvironment(rawValue: options.env) != nil else {
             throw .badOption(name: "env", text: options.env, remedy: "an environment is dev, internal or prod")
         }
@@ -170,7 +199,7 @@ package struct ReportRequest: Sendable {
 
     var wantsCatalogue: Bool { self.wantsNames || self.names.contains(.names) }
 
-    var idBudget: IDBudget { IDBudget(byteCount: self.idByteCountMax, folder: self.scratchFolder) }
+    var cutOffSecond: Int { CutOff.usualSecondOfDay }
 
     /// The properties that are about people, not about one event.
     var traits: [Int] {
@@ -178,14 +207,6 @@ package struct ReportRequest: Sendable {
     }
 
     // MARK: Texts
-
-    private static func day(_ option: String, _ text: String?) throws(ReportFailure) -> CalendarDay? {
-        guard let text else { return nil }
-        guard let day = CalendarDay(text) else {
-            throw .badOption(name: option, text: text, remedy: "write a day as YYYY-MM-DD")
-        }
-        return day
-    }
 
     private static func division(
         _ text: String?, _ fields: inout FieldNames

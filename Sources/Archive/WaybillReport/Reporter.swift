@@ -133,22 +133,16 @@ package struct Reporter<Files: FileSystem>: Sendable {
             first = min(first, row.day)
             last = max(last, row.day)
         }
-        let from = self.request.from?.daysSince1970 ?? min(first, self.request.to?.daysSince1970 ?? first)
-        let to = self.request.to?.daysSince1970 ?? max(last, from)
         guard first <= last else {
             throw .noDays(environment: self.request.options.env, app: self.request.options.app, others: [])
         }
-        guard to - from < 36_525 else {
-            throw .badOption(
-                name: "from", text: CalendarDay(daysSince1970: from).description,
-                remedy: "the range has more than a hundred years")
-        }
-        guard table.rows.contains(where: { $0.day >= from && $0.day <= to }) else {
+        let range = try self.request.asked.range(of: first, last)
+        guard table.rows.contains(where: { range.contains($0.day) }) else {
             throw .emptyRange(
-                from: CalendarDay(daysSince1970: from), to: CalendarDay(daysSince1970: to),
+                from: CalendarDay(daysSince1970: range.lowerBound), to: CalendarDay(daysSince1970: range.upperBound),
                 first: CalendarDay(daysSince1970: first), last: CalendarDay(daysSince1970: last))
         }
-        return from...to
+        return range
     }
 
     private func lastClosedDay(_ zone: TimeZoneRules) -> Int32 {

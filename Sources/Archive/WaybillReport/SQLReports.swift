@@ -27,7 +27,7 @@ struct SQLReports {
         let values: [String: SQLValue?] = [
             "archive": .literal(archive), "env": .literal(options.env), "app": .literal(app),
             "bundle": .literal(PartitionPath.component(app)), "zone": .literal(zone),
-            "from": .literal(request.from?.description), "to": .literal(request.to?.description),
+            "from": .literal(request.asked.from?.description), "to": .literal(request.asked.to?.description),
             "strict_cut_off": .flag(options.strictCutOff),
             "traits": .list(reports.traits), "conditions": .list(reports.list(request.conditions)),
             "screen": options.screen.map(SQLValue.literal), "previous": .flag(options.previous),

@@ -127,7 +127,7 @@ struct ReportCommand: ParsableCommand {
             request.jobCount = self.jobs
             request.isEverything = self.isEverything
             request.wantsNames = self.names != nil
-            if let folder = ProcessEnvironment["TMPDIR"] { request.scratchFolder = folder }
+            if let folder = ProcessEnvironment["TMPDIR"] { request.idBudget.folder = folder }
             let reporter = Reporter(dataDirectory: self.data, files: files, request: request)
             if self.isSQL { return print(try reporter.sql(), terminator: "") }
             set = try reporter.run(
