@@ -397,8 +397,8 @@ let package = Package(
             [
                 "WaybillAgent", "WaybillCommands", "WaybillData", "WaybillDelivery", "WaybillDoor", "WaybillEvent",
                 "WaybillExport", "WaybillFleet", "WaybillHost", "WaybillIngest", "WaybillJSON", "WaybillLive",
-                "WaybillMerger", "WaybillProjection", "WaybillReceiver", "WaybillServerTestSupport", "WaybillSystem",
-                "WaybillTail", "WaybillTesting", arguments, logging,
+                "WaybillMerger", "WaybillProjection", "WaybillReceiver", "WaybillReplay", "WaybillReport",
+                "WaybillServerTestSupport", "WaybillSystem", "WaybillTail", "WaybillTesting", arguments, logging,
             ]),
         tests("WaybillSimulationTests", ["WaybillSimulation"]),
         tests(

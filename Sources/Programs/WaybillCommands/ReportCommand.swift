@@ -32,59 +32,7 @@ struct ReportCommand: ParsableCommand {
     @Option(help: "A receiver's data directory.")
     var data: String
 
-    @Option(help: "The first day, in the zone. (default: the first that is kept)")
-    var from: String?
-
-    @Option(help: "The last day, in the zone. (default: the last that is kept)")
-    var to: String?
-
-    @Option(help: "The environment: dev, internal or prod.")
-    var env = "prod"
-
-    @Option(help: "The app's bundle. (default: the only one)")
-    var app: String?
-
-    @Option(help: "The zone of the days. (default: the archive's, else UTC)")
-    var zone: String?
-
-    @Flag(help: "Leave out lines that came after their day's cut-off, 04:00 of the next day.")
-    var strictCutOff = false
-
-    @Option(help: "Divide each report by a field: version, os, lang, data.NAME, traits.NAME, new, …")
-    var by: String?
-
-    @Option(help: "Count only events like this; may be given several times.")
-    var `where`: [String] = []
-
-    @Option(help: "funnel: a step, in order; screen=NAME is a view of that screen.")
-    var step: [String] = []
-
-    @Option(help: "funnel: the time from the first step to the last, such as 90s, 10m, 2h or 7d. (default: 1d)")
-    var within: String?
-
-    @Flag(help: "funnel: no other step may come between two steps.")
-    var strict = false
-
-    @Option(help: "next: the screen.")
-    var screen: String?
-
-    @Flag(help: "next: the screens before it instead of those after it.")
-    var previous = false
-
-    @Option(help: "paths: the event to which the ways lead.")
-    var before: String?
-
-    @Option(help: "breakdown: the event; without it, all events.")
-    var event: String?
-
-    @Option(help: "retention: which days after the first. (default: 0..30)")
-    var days: String?
-
-    @Option(help: "active: the last so many days instead of calendar months; retention: windows of 24 hours.")
-    var rolling: String?
-
-    @Option(help: "active: also count people with at least so many events a month: screen=Feed>=5.")
-    var rule: [String] = []
+    @OptionGroup var question: ReportQuestion
 
     @Option(
         help: """
@@ -122,7 +70,7 @@ struct ReportCommand: ParsableCommand {
         let set: ReportSet
         do throws(ReportFailure) {
             var request = try ReportRequest(
-                names: try self.reportNames(), self.options, now: POSIXClock().wallTime(), files: files)
+                names: try self.reportNames(), self.question.options, now: POSIXClock().wallTime(), files: files)
             request.cache = self.cache
             request.jobCount = self.jobs
             request.isEverything = self.isEverything
@@ -185,8 +133,66 @@ struct ReportCommand: ParsableCommand {
     private func reportNames() throws(ReportFailure) -> [ReportName] {
         self.isEverything ? ReportName.allCases : try ReportName.list(self.words.joined(separator: ","))
     }
+}
 
-    private var options: ReportOptions {
+/// What is asked of the reports: of which lines, and each report's own options.
+struct ReportQuestion: ParsableArguments {
+    @Option(help: "The first day, in the zone. (default: the first that is kept)")
+    var from: String?
+
+    @Option(help: "The last day, in the zone. (default: the last that is kept)")
+    var to: String?
+
+    @Option(help: "The environment: dev, internal or prod.")
+    var env = "prod"
+
+    @Option(help: "The app's bundle. (default: the only one)")
+    var app: String?
+
+    @Option(help: "The zone of the days. (default: the archive's, else UTC)")
+    var zone: String?
+
+    @Flag(help: "Leave out lines that came after their day's cut-off, 04:00 of the next day.")
+    var strictCutOff = false
+
+    @Option(help: "Divide each report by a field: version, os, lang, data.NAME, traits.NAME, new, …")
+    var by: String?
+
+    @Option(help: "Count only events like this; may be given several times.")
+    var `where`: [String] = []
+
+    @Option(help: "funnel: a step, in order; screen=NAME is a view of that screen.")
+    var step: [String] = []
+
+    @Option(help: "funnel: the time from the first step to the last, such as 90s, 10m, 2h or 7d. (default: 1d)")
+    var within: String?
+
+    @Flag(help: "funnel: no other step may come between two steps.")
+    var strict = false
+
+    @Option(help: "next: the screen.")
+    var screen: String?
+
+    @Flag(help: "next: the screens before it instead of those after it.")
+    var previous = false
+
+    @Option(help: "paths: the event to which the ways lead.")
+    var before: String?
+
+    @Option(help: "breakdown: the event; without it, all events.")
+    var event: String?
+
+    @Option(help: "retention: which days after the first. (default: 0..30)")
+    var days: String?
+
+    @Option(help: "active: the last so many days instead of calendar months; retention: windows of 24 hours.")
+    var rolling: String?
+
+    @Option(help: "active: also count people with at least so many events a month: screen=Feed>=5.")
+    var rule: [String] = []
+
+    /// The same as a request has them.
+    var options: ReportOptions {
         var options = ReportOptions()
         options.from = self.from
         options.to = self.to

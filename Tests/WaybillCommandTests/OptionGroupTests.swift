@@ -1,0 +1,27 @@
+import ArgumentParser
+import Testing
+import WaybillReport
+
+@testable import WaybillCommands
+
+/// Groups of options, parsed without the command that has them.
+struct OptionGroupTests {
+    @Test func `each option of a report is in the request's options`() throws {
+        let usual = try ReportQuestion.parse([]).options
+        #expect(usual.env == "prod" && usual.from == nil && usual.conditions == [] && !usual.strict)
+        let texts = [
+            "from": "2026-11-01", "to": "2026-11-07", "env": "dev", "app": "com.example.shop", "zone": "Asia/Seoul",
+            "by": "os", "where": "a=b", "step": "screen=A", "within": "10m", "screen": "Feed", "before": "login",
+            "event": "buy", "days": "0..7", "rolling": "30", "rule": "screen=Feed>=5",
+        ]
+        let flags = ["strict-cut-off", "strict", "previous"]
+        let options = try ReportQuestion.parse(
+            texts.flatMap { ["--\($0.key)", $0.value] } + flags.map { "--\($0)" }
+        ).options
+        // The same by name, as a page has them.
+        var named = ReportOptions()
+        for (name, text) in texts { #expect(named.set(name, text) == true) }
+        for name in flags { #expect(named.set(name, "1") == true) }
+        #expect("\(options)" == "\(named)")
+    }
+}
