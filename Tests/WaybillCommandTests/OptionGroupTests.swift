@@ -1,6 +1,11 @@
 import ArgumentParser
 import Testing
+import WaybillEvent
+import WaybillExport
+import WaybillProjection
+import WaybillReplay
 import WaybillReport
+import WaybillSystem
 
 @testable import WaybillCommands
 
@@ -23,5 +28,23 @@ struct OptionGroupTests {
         for (name, text) in texts { #expect(named.set(name, text) == true) }
         for name in flags { #expect(named.set(name, "1") == true) }
         #expect("\(options)" == "\(named)")
+    }
+
+    @Test func `a replay takes the events that are selected`() throws {
+        let selection = try ReplaySelection.parse([
+            "--from", "2026-11-01", "--to", "2026-11-20", "--env", "prod", "--env", "dev",
+            "--bundle", "com.example.shop", "--name", "buy", "--kind", "event", "--zone", "UTC",
+        ])
+        try selection.check()
+        var request = Replay.Request(providers: [.csv], now: WallTime(milliseconds: 0))
+        try selection.apply(to: &request)
+        #expect(
+            request.range
+                == ExportRange(
+                    from: CalendarDay("2026-11-01"), to: CalendarDay("2026-11-20"), environments: [.prod, .dev]))
+        #expect(request.bundles == ["com.example.shop"] && request.names == ["buy"] && request.kinds == [.event])
+        #expect(request.zone?.name == "UTC")
+        let backwards = try ReplaySelection.parse(["--from", "2026-11-02", "--to", "2026-11-01"])
+        #expect(throws: ValidationError.self) { try backwards.check() }
     }
 }

@@ -39,32 +39,14 @@ struct ReplayCommand: ParsableCommand {
 
     @Option(
         name: .customLong("after-version"),
-        help: "With --refused: also lines that ended the program (poison), if all of them ended a version before this one.")
+        help: "With --refused: also lines that ended the program (poison), if each of them ended a version before this."
+    )
     var afterVersion: String?
 
     @Option(help: "A receiver's configuration file, for the export's mapping and options and for custom providers.")
     var config: String?
 
-    @Option(help: "The first day, in the report's zone.")
-    var from: CalendarDay?
-
-    @Option(help: "The last day, in the report's zone.")
-    var to: CalendarDay?
-
-    @Option(help: "Only these environments: dev, internal, prod; may be given several times.")
-    var env: [DeploymentEnvironment] = []
-
-    @Option(help: "Only events of this bundle; may be given several times; with --output.")
-    var bundle: [String] = []
-
-    @Option(help: "Only events of this name; may be given several times; with --output.")
-    var name: [String] = []
-
-    @Option(help: "Only these kinds: screen, action, event, user, meta; may be given several times; with --output.")
-    var kind: [EventKind] = []
-
-    @Option(help: "The reports' zone. (default: each live export's, else UTC)")
-    var zone: String?
+    @OptionGroup var selection: ReplaySelection
 
     @Option(help: "Write to this directory and change nothing in the data directory; the receiver may run.")
     var output: String?
@@ -105,7 +87,7 @@ struct ReplayCommand: ParsableCommand {
 
     func validate() throws {
         if self.config == nil { _ = try OptionReader.replayedExports(self.providers(), config: nil) }
-        if let from, let to, to < from { throw ValidationError("--to is before --from") }
+        try self.selection.check()
         guard (1...256).contains(self.jobs) else { throw ValidationError("--jobs must be a number from 1 to 256") }
         let modes = [("--dry-run", self.dryRun), ("--diff", self.diff), ("--rollback", self.rollback)]
         let chosen = modes.filter(\.1).map(\.0)
@@ -128,11 +110,12 @@ struct ReplayCommand: ParsableCommand {
             ("--output", self.output != nil), ("--from-journal", self.fromJournal), ("--dry-run", self.dryRun),
             ("--diff", self.diff), ("--rollback", self.rollback), ("--distinct", self.distinct),
             ("--with-users", self.withUsers), ("--force", self.force), ("--restart", self.restart),
-            ("--zone", self.zone != nil),
+            ("--zone", self.selection.zone != nil),
         ].filter(\.1).map(\.0)
         if !others.isEmpty {
             throw ValidationError(
-                "--refused adds events to the exports in the data directory and excludes \(others.joined(separator: ", "))")
+                "--refused adds events to the exports in the data directory and excludes \(others.joined(separator: ", "))"
+            )
         }
         _ = try OptionReader.laterVersion(self.afterVersion)
     }
@@ -194,11 +177,7 @@ struct ReplayCommand: ParsableCommand {
         for options in exports { try self.checkMapping(options) }
         var request = Replay.Request(providers: exports.map(\.provider), now: POSIXClock().wallTime())
         if self.config != nil { for options in exports { request.options[options.provider] = options } }
-        request.zone = try self.zone.map(OptionReader.zone)
-        request.range = ExportRange(from: self.from, to: self.to, environments: Set(self.env))
-        request.bundles = Set(self.bundle)
-        request.names = Set(self.name)
-        request.kinds = Set(self.kind)
+        try self.selection.apply(to: &request)
         request.origin = self.fromJournal ? .journal : .archive
         request.users = self.withUsers ? .newest : .leftOut
         request.duplicates = self.distinct ? .dropped : .kept
@@ -236,6 +215,42 @@ struct ReplayCommand: ParsableCommand {
         guard report.unexplainedByteCount == 0, report.strayLineCount == 0 else {
             throw .leftOut(byteCount: report.unexplainedByteCount, lineCount: report.strayLineCount)
         }
+    }
+}
+
+/// Which events are replayed, and by which zone's days.
+struct ReplaySelection: ParsableArguments {
+    @Option(help: "The first day, in the report's zone.")
+    var from: CalendarDay?
+
+    @Option(help: "The last day, in the report's zone.")
+    var to: CalendarDay?
+
+    @Option(help: "Only these environments: dev, internal, prod; may be given several times.")
+    var env: [DeploymentEnvironment] = []
+
+    @Option(help: "Only events of this bundle; may be given several times; with --output.")
+    var bundle: [String] = []
+
+    @Option(help: "Only events of this name; may be given several times; with --output.")
+    var name: [String] = []
+
+    @Option(help: "Only these kinds: screen, action, event, user, meta; may be given several times; with --output.")
+    var kind: [EventKind] = []
+
+    @Option(help: "The reports' zone. (default: each live export's, else UTC)")
+    var zone: String?
+
+    func check() throws {
+        if let from, let to, to < from { throw ValidationError("--to is before --from") }
+    }
+
+    func apply(to request: inout Replay.Request) throws {
+        request.zone = try self.zone.map(OptionReader.zone)
+        request.range = ExportRange(from: self.from, to: self.to, environments: Set(self.env))
+        request.bundles = Set(self.bundle)
+        request.names = Set(self.name)
+        request.kinds = Set(self.kind)
     }
 }
 
@@ -294,7 +309,8 @@ extension Replay.Failure {
         case .data(.locked), .outputBusy: .inUse
         case .zone, .otherOptions: .badConfiguration
         case .partOfDay, .journalInPlace: .validationFailure
-        case .noArchive, .notExported, .poisonOfVersion, .damagedLetters, .outputInUse, .tooMany, .tooManyToCompare, .noPrevious, .grown, .sentBefore, .damagedDays,
+        case .noArchive, .notExported, .poisonOfVersion, .damagedLetters, .outputInUse, .tooMany, .tooManyToCompare,
+            .noPrevious, .grown, .sentBefore, .damagedDays,
             .damagedParts, .leftOut, .leavesOut, .endsReplay:
             .badInput
         case .data(.unusable), .disk: .files
