@@ -66,7 +66,7 @@ import WaybillTail
 
     @Test func `every member of the configuration is a key's, or made at the start`() {
         let keys: Set = [
-            "name", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compressionLevel",
+            "naming", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compressionLevel",
             "compressionThreadCount", "batchByteCountMax", "linger", "drainPatience", "tailLimits", "status",
             "connectionAgeMax", "fleet",
         ]
@@ -74,8 +74,7 @@ import WaybillTail
             // From other options, the environment, or another file that a reload reads too.
             "token", "writtenTexts", "reshipRule",
             // Of the program, or of runs that end by themselves.
-            "deviceKey", "usesDeviceKey", "doors", "mode", "software", "countsLines", "progress", "isNameDerived",
-            "formerName",
+            "doors", "mode", "software", "countsLines", "progress",
             // What the process may have.
             "claimCountMax",
         ]

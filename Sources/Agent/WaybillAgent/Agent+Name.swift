@@ -1,24 +1,10 @@
 internal import WaybillSystem
-package import WaybillTail
-
-/// Another name than the one that the state's logs have.
-package struct AgentNameChange: Hashable, Sendable {
-    package let former: AgentName
-    package let name: AgentName
-    /// How many logs the state has under the former name.
-    package let logCount: Int
-}
+internal import WaybillTail
 
 /// The name that an agent's state was begun with, in a file next to the registry: `state/name`.
 ///
-///     configured      the state's name           other logs in the state    the agent
-///     no              any                        any                        continues under the state's name
-///     yes             none, or the same          any                        continues
-///     yes             another                    none                       continues, and the state gets the name
-///     yes             another                    some                       refuses to start, unless that is accepted
-///
-/// A host may get another name or another machine id, and its logs keep their streams. A state of a version without the
-/// file has the name in the keys of its logs. An install's key is its name (``DeviceKeyFile``), and it has no logs.
+/// ``AgentNaming`` decides. A state of a version without the file has the name in the keys of its logs. An install's key
+/// is its name (``DeviceKeyFile``), and it has no logs.
 extension Agent {
     static var nameFile: String { "name" }
 
@@ -29,22 +15,17 @@ extension Agent {
         of configuration: inout AgentConfiguration, _ registry: borrowing StateLog<GuardedFiles<POSIXFileSystem>>,
         _ files: GuardedFiles<POSIXFileSystem>
     ) throws(FileSystemError) -> AgentNameChange? {
-        guard !configuration.usesDeviceKey else { return nil }
+        guard !configuration.naming.usesDeviceKey else { return nil }
         let path = Path.join(configuration.stateDirectory, Self.nameFile)
         let written = try self.writtenName(path, files)
         let counts = AgentName.counts(in: registry)
         if let former = written ?? Self.name(of: counts, configuration.name), former != configuration.name {
             let change = AgentNameChange(
                 former: former, name: configuration.name, logCount: counts[former, default: 0])
-            if configuration.formerName == former {
-                self.telemetry.renamed(change)
-            } else if configuration.isNameDerived {
-                configuration.name = former
-                self.telemetry.keptName(change)
-            } else if change.logCount > 0 {
-                return change
-            } else {
-                self.telemetry.renamed(change)
+            switch configuration.naming.settle(change) {
+            case .renamed: self.telemetry.renamed(change)
+            case .keepsFormer: self.telemetry.keptName(change)
+            case .refused: return change
             }
         }
         if written != configuration.name { self.write(configuration.name, path, files) }

@@ -166,9 +166,9 @@ package final class Agent: Service {
         let files = GuardedFiles(own, self.mounts)
         var configuration = self.configuration
         do throws(FileSystemError) {
-            if configuration.usesDeviceKey {
+            if configuration.naming.usesDeviceKey {
                 let opened = try DeviceKeyFile(in: configuration.stateDirectory, on: files).open()
-                configuration.identify(with: opened.key)
+                configuration.naming.prove(with: opened.key)
                 if let path = opened.damagedPath { self.telemetry.deviceKeyDamaged(movedTo: path) }
             }
             let records = self.recordGuard(configuration)

@@ -1,5 +1,5 @@
 package import WaybillHost
-package import WaybillProtocol
+internal import WaybillProtocol
 package import WaybillSystem
 package import WaybillTail
 
@@ -101,16 +101,11 @@ package struct AgentDoors: Sendable {
 
 /// An agent's configuration.
 package struct AgentConfiguration: Sendable {
-    /// Identifies this agent; it must not change, because foreign streams are named after it.
-    package var name: AgentName { didSet { self.isNameDerived = false } }
-    /// Whether the name is not a configured one: then the name in the state directory holds.
-    package var isNameDerived = false
-    /// The name in the state directory that may be replaced by another one.
-    package var formerName: AgentName?
-    /// Proves the name of an app's install; `nil` for other agents, and until ``usesDeviceKey`` has found it.
-    package private(set) var deviceKey: DeviceKey?
-    /// Whether the name is that of a key in the state directory, which the first run makes.
-    package var usesDeviceKey = false
+    package var naming: AgentNaming
+    package var name: AgentName {
+        get { self.naming.name }
+        set { self.naming.name = newValue }
+    }
     /// The folder of the registry and the quarantine.
     package var stateDirectory: String
     /// Tried in turn.
@@ -162,7 +157,7 @@ package struct AgentConfiguration: Sendable {
     package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
     package init(name: AgentName, stateDirectory: String, receivers: [NetworkAddress], sources: [AgentSource]) {
-        self.name = name
+        self.naming = AgentNaming(name)
         self.stateDirectory = stateDirectory
         self.receivers = receivers
         self.sources = sources
@@ -175,20 +170,6 @@ package struct AgentConfiguration: Sendable {
     func believes(_ fleet: String, of address: NetworkAddress) -> Bool {
         self.doors.addresses[address]?.isEncrypted ?? (self.tls != nil) || self.fleet == fleet
             || LocalRequest.isLoopbackName(address.host)
-    }
-
-    /// Takes the name of another configuration, and its key.
-    mutating func keepIdentity(of other: AgentConfiguration) {
-        self.name = other.name
-        self.deviceKey = other.deviceKey
-        self.usesDeviceKey = other.usesDeviceKey
-    }
-
-    /// Takes the name that a key proves.
-    package mutating func identify(with key: DeviceKey) {
-        guard let name = AgentName(key.agentName) else { preconditionFailure("32 hexadecimal digits are a name") }
-        self.name = name
-        self.deviceKey = key
     }
 }
 

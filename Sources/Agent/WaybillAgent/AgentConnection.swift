@@ -62,7 +62,7 @@ struct AgentConnection: ~Copyable {
         self.session.start(
             Hello(
                 versions: LineProtocol.versions, agent: configuration.name.description, instance: self.instance,
-                token: token, key: configuration.deviceKey?.text, encodings: ["zlib"],
+                token: token, key: configuration.naming.deviceKey?.text, encodings: ["zlib"],
                 software: configuration.software, milliseconds: max(0, now.milliseconds)))
     }
 

@@ -39,7 +39,7 @@ extension AgentConfiguration: ReloadableConfiguration {
     /// The rest needs a restart: who the agent is, where its state is, and where it answers.
     package func taking(_ new: AgentConfiguration) -> AgentConfiguration {
         var taken = new
-        taken.keepIdentity(of: self)
+        taken.naming = self.naming
         taken.stateDirectory = self.stateDirectory
         taken.status.metrics = self.status.metrics
         taken.status.socket = self.status.socket

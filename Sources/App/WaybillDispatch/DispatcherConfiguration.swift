@@ -157,7 +157,7 @@ extension Dispatcher {
             #endif
             agent.doors = doors
             agent.token = self.token
-            agent.usesDeviceKey = true
+            agent.naming.usesDeviceKey = true
             agent.reshipRule = .after(Dispatcher.disputePatience)
             agent.countsLines = true
             agent.drainPatience = .zero

@@ -228,7 +228,9 @@ struct AgentCommand: AsyncParsableCommand {
             configuration = agent
         }
         if let name { configuration.name = try Self.agentName(name, "--name") }
-        configuration.formerName = try self.renamedFrom.map { try Self.agentName($0, "--renamed-from") }
+        configuration.naming.acceptedFormerName = try self.renamedFrom.map {
+            try Self.agentName($0, "--renamed-from")
+        }
         if let state { configuration.stateDirectory = state }
         if !self.receivers.isEmpty { configuration.receivers = self.receivers }
         if let group, let pattern = self.spool.first(where: GlobPattern.hasWildcard) {

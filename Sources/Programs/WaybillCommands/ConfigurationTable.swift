@@ -294,7 +294,7 @@ extension AgentConfiguration: ConfigurationRoot {
     static var defaults: AgentConfiguration {
         var configuration = AgentConfiguration(
             name: DefaultAgentName.value, stateDirectory: "", receivers: [], sources: [])
-        configuration.isNameDerived = true
+        configuration.naming.isNameDerived = true
         return configuration
     }
 
