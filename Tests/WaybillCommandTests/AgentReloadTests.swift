@@ -26,8 +26,8 @@ import WaybillTail
         case "status_socket": new.status.socket = "x"
         case "status_token_file": new.status.tokenFile = "x"
         case "tls": new.tls = TLSClientConfiguration()
-        case "compression": new.compressionLevel += 1
-        case "compression_threads": new.compressionThreadCount += 1
+        case "compression": new.compression.level += 1
+        case "compression_threads": new.compression.threadCount += 1
         case "batch_kib": new.batchByteCountMax += 1 << 10
         case "batch_lines": new.tailLimits.batchLineCountMax += 1
         case "linger_ms": new.linger += .milliseconds(1)
@@ -66,15 +66,14 @@ import WaybillTail
 
     @Test func `every member of the configuration is a key's, or made at the start`() {
         let keys: Set = [
-            "naming", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compressionLevel",
-            "compressionThreadCount", "batchByteCountMax", "linger", "drainPatience", "tailLimits", "status",
-            "connectionAgeMax", "fleet",
+            "naming", "stateDirectory", "receivers", "sources", "tokenFile", "tls", "compression",
+            "batchByteCountMax", "linger", "drainPatience", "tailLimits", "status", "connectionAgeMax", "fleet",
         ]
         let others: Set = [
             // From other options, the environment, or another file that a reload reads too.
             "token", "writtenTexts", "reshipRule",
             // Of the program, or of runs that end by themselves.
-            "doors", "mode", "software", "countsLines", "progress",
+            "doors", "run",
             // What the process may have.
             "claimCountMax",
         ]

@@ -177,7 +177,8 @@ import WaybillTail
         #expect(agent.stateDirectory == "/s" && agent.receivers.map(\.description) == ["a:1"])
         #expect(agent.name.description == "web-1" && agent.tls?.authorities == "/etc/waybill/ca.pem")
         #expect(agent.tls?.serverName == "collect.example.com" && agent.tls?.identity == nil)
-        #expect(agent.compressionLevel == 3 && agent.compressionThreadCount == 2 && agent.batchByteCountMax == 64 << 10)
+        #expect(agent.compression.level == 3 && agent.compression.threadCount == 2)
+        #expect(agent.batchByteCountMax == 64 << 10)
         #expect(agent.tailLimits.batchLineCountMax == 100 && agent.linger == .milliseconds(20))
         #expect(agent.drainPatience == .seconds(4))
         #expect(

@@ -24,7 +24,7 @@ extension Place {
         var configuration = try Dispatcher.Configuration(
             spool: self.spool, receivers: ["127.0.0.1:\(port)"], mode: .manual, security: .plain
         ).agent()
-        configuration.mode = .continuous
+        configuration.run.mode = .continuous
         return Agent(configuration: configuration, logger: Logger(label: "agent") { _ in SwiftLogNoOpLogHandler() })
     }
 }

@@ -42,9 +42,7 @@ extension Agent: ReloadableService {
         let live = self.live
         let former = self.reloader.taken
         guard
-            new.compressionLevel != former.compressionLevel
-                || new.compressionThreadCount != former.compressionThreadCount
-                || new.rawByteCountMax != former.rawByteCountMax
+            new.compression != former.compression || new.rawByteCountMax != former.rawByteCountMax
         else { return nil }
         return {
             let compression = Compression(new, inbox)

@@ -99,6 +99,26 @@ package struct AgentDoors: Sendable {
     package init() {}
 }
 
+/// What the program demands of a run, which no file configures and no reload changes.
+package struct AgentRun: Sendable {
+    package var mode = AgentMode.continuous
+    /// The program and its version, as receivers are told; `nil`: they are not.
+    package var software: String?
+    /// Whether a run counts the lines that became durable, and those in its spools that are not; this reads what is
+    /// left.
+    package var countsLines = false
+    /// Called now and then, with `--once`, with the bytes sent and the total bytes.
+    package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
+}
+
+/// How batches are compressed.
+package struct AgentCompression: Hashable, Sendable {
+    /// zlib's level, 0–9.
+    package var level = 1
+    /// Use more than one when a single agent must fill a fast network.
+    package var threadCount = 1
+}
+
 /// An agent's configuration.
 package struct AgentConfiguration: Sendable {
     package var naming: AgentNaming
@@ -115,17 +135,14 @@ package struct AgentConfiguration: Sendable {
     /// The receivers that are behind a door.
     package var doors = AgentDoors()
     package var sources: [AgentSource]
-    package var mode = AgentMode.continuous
+    package var run = AgentRun()
     /// The token to show; ``tokenFile`` takes precedence.
     package var token: Secret?
     /// The file of the token, read at each connection.
     package var tokenFile: String?
     /// The TLS settings for receivers; `nil` without TLS.
     package var tls: TLSClientConfiguration?
-    /// zlib's level, 0–9.
-    package var compressionLevel = 1
-    /// Threads that compress; use more than one when a single agent must fill a fast network.
-    package var compressionThreadCount = 1
+    package var compression = AgentCompression()
     /// The most bytes of a source in one batch.
     package var batchByteCountMax = 256 << 10
     /// A line longer than a batch is a batch by itself.
@@ -146,15 +163,8 @@ package struct AgentConfiguration: Sendable {
     }
     package var reshipRule = ReshipRule.never
     package var status = StatusPlaces()
-    /// The program and its version, as receivers are told; `nil`: they are not.
-    package var software: String?
-    /// Whether a run counts the lines that became durable, and those in its spools that are not; this reads what is
-    /// left.
-    package var countsLines = false
     /// For each key with a value from the environment, the text that the file contains.
     package var writtenTexts: [String: String] = [:]
-    /// Called now and then, with `--once`, with the bytes sent and the total bytes.
-    package var progress: (@Sendable (_ done: Int, _ total: Int) -> Void)?
 
     package init(name: AgentName, stateDirectory: String, receivers: [NetworkAddress], sources: [AgentSource]) {
         self.naming = AgentNaming(name)

@@ -63,7 +63,7 @@ struct AgentConnection: ~Copyable {
             Hello(
                 versions: LineProtocol.versions, agent: configuration.name.description, instance: self.instance,
                 token: token, key: configuration.naming.deviceKey?.text, encodings: ["zlib"],
-                software: configuration.software, milliseconds: max(0, now.milliseconds)))
+                software: configuration.run.software, milliseconds: max(0, now.milliseconds)))
     }
 
     /// The receiver has accepted this agent.

@@ -42,7 +42,7 @@ extension Agent {
 
     /// Adds what the pump does not know.
     private func addOwn(to page: inout MetricsPage) {
-        page.addBuild(self.configuration.software, protocol: LineProtocol.versions)
+        page.addBuild(self.configuration.run.software, protocol: LineProtocol.versions)
         page.add(.agentCertificateExpiry, self.live.tls.withLock { $0?.expiry }.map { Int($0.milliseconds / 1000) })
         self.reloader.telemetry.add(to: &page, as: .agentReloads)
     }

@@ -45,10 +45,7 @@ extension AgentConfiguration: ReloadableConfiguration {
         taken.status.socket = self.status.socket
         taken.tailLimits.openFileCountMax = self.tailLimits.openFileCountMax
         taken.claimCountMax = self.claimCountMax
-        taken.mode = self.mode
-        taken.software = self.software
-        taken.countsLines = self.countsLines
-        taken.progress = self.progress
+        taken.run = self.run
         return taken
     }
 }

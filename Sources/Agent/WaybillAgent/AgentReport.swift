@@ -59,7 +59,7 @@ package struct AgentReport: Hashable, Sendable {
         return JSONWriter.object { json in
             json.member("part", "agent")
             json.member("name", self.name)
-            json.member("software", configuration.software)
+            json.member("software", configuration.run.software)
             json.member("time", self.time.milliseconds)
             json.member("started", self.started.milliseconds)
             // Whatever happens, nothing is lost: the files stay.

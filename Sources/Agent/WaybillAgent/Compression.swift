@@ -8,7 +8,7 @@ final class Compression: Sendable {
     /// Starts the threads, which end with ``end()``.
     init(_ configuration: AgentConfiguration, _ inbox: PumpInbox) {
         self.compressor = BatchCompressor(
-            threadCount: configuration.compressionThreadCount, level: configuration.compressionLevel,
+            threadCount: configuration.compression.threadCount, level: configuration.compression.level,
             rawByteCountMax: configuration.rawByteCountMax
         ) { inbox.post(.bufferFreed, generation: 0) }
         self.workers = self.compressor.start()

@@ -63,13 +63,13 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
             configuration.sources.compactMap(\.spool), countMax: configuration.claimCountMax, on: files)
         let wall = clock.wallTime()
         let now = clock.monotonicTime()
-        self.tally = RunTally(countsLines: configuration.countsLines, at: TailTime(monotonic: now, wall: wall))
+        self.tally = RunTally(countsLines: configuration.run.countsLines, at: TailTime(monotonic: now, wall: wall))
         self.connection = AgentConnection(
             instance: Hexadecimal.text(seed, digitCount: 16), at: now, open: connect)
         self.choice = ReceiverChoice(seed: seed)
         self.liveness = Liveness(at: now)
         self.schedule = ScanSchedule(now)
-        self.goal = RunGoal(configuration.mode)
+        self.goal = RunGoal(configuration.run.mode)
         self.acceptance = Acceptance(at: now)
     }
 
@@ -232,7 +232,7 @@ package struct Pump<Files: FileSystem, Hints: ChangeHints & ~Copyable>: ~Copyabl
     }
 
     mutating func reportProgress() {
-        guard let progress = self.configuration.progress else { return }
+        guard let progress = self.configuration.run.progress else { return }
         self.tally.tell(progress, at: self.clock.monotonicTime()) {
             self.tail.streams.reduce(0) { rest, stream in
                 let position = self.tail.position(of: stream)

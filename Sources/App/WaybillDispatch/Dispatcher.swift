@@ -170,7 +170,7 @@ public final class Dispatcher: Sendable {
     private func round(_ occasion: Occasion, _ permit: Rounds.Permit) async -> DispatchResult? {
         await self.rounds.run(permit) { [agent, turn] in
             var configuration = agent
-            configuration.mode = occasion.mode
+            configuration.run.mode = occasion.mode
             if case .reship = occasion { configuration.reshipRule = .atOnce }
             configuration.receivers = turn.order(configuration.receivers)
             return await Self.run(configuration, occasion, turn)

@@ -159,7 +159,7 @@ extension Dispatcher {
             agent.token = self.token
             agent.naming.usesDeviceKey = true
             agent.reshipRule = .after(Dispatcher.disputePatience)
-            agent.countsLines = true
+            agent.run.countsLines = true
             agent.drainPatience = .zero
             switch self.security.kind {
             case .plain: break

@@ -132,7 +132,7 @@ struct AgentCommand: AsyncParsableCommand {
         var configuration = try self.agentConfiguration(of: try self.config.map { try ConfigurationFile.load($0) })
         let bar = Monitor(ProgressBar("shipping", isQuiet: !Console.isTerminal))
         if self.once, Console.isTerminal {
-            configuration.progress = { done, total in bar.update { $0.show(done, of: total) } }
+            configuration.run.progress = { done, total in bar.update { $0.show(done, of: total) } }
         }
         let logger = Console.logger("agent", level: self.log.logLevel)
         let manager = ServiceManager.ofThisProcess
@@ -256,17 +256,18 @@ struct AgentCommand: AsyncParsableCommand {
             configuration.sources.append(source)
         }
         if let compression {
-            configuration.compressionLevel = try Self.checked(compression, "--compression", in: Self.compressionLevels)
+            configuration.compression.level = try Self.checked(
+                compression, "--compression", in: Self.compressionLevels)
         }
         if let compressionThreads {
-            configuration.compressionThreadCount = try Self.checked(
+            configuration.compression.threadCount = try Self.checked(
                 compressionThreads, "--compression-threads", in: Self.compressionThreadCounts)
         }
         if let metrics { configuration.status.metrics = metrics }
         if let statusSocket { configuration.status.socket = statusSocket }
         configuration.status.token = try OptionReader.statusToken(configuration.status.tokenFile)
-        configuration.software = OptionReader.software
-        if self.once { configuration.mode = .once(patience: .seconds(self.patience)) }
+        configuration.run.software = OptionReader.software
+        if self.once { configuration.run.mode = .once(patience: .seconds(self.patience)) }
         try self.tls.apply(to: &configuration.tls)
         if let tokenFile { configuration.tokenFile = tokenFile }
         configuration.token = OptionReader.token

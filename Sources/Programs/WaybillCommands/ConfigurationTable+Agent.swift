@@ -48,11 +48,11 @@ extension ConfigurationTable {
             standing: "off",
             example: "on", "Use TLS and trust the system's authorities.", show: { $0.tls == nil ? "off" : "on" })
         ConfigurationKey(
-            "compression", .integer(AgentCommand.compressionLevels), \.compressionLevel, applies: .reload,
+            "compression", .integer(AgentCommand.compressionLevels), \.compression.level, applies: .reload,
             option: "--compression",
             "The zlib level.")
         ConfigurationKey(
-            "compression_threads", .integer(AgentCommand.compressionThreadCounts), \.compressionThreadCount,
+            "compression_threads", .integer(AgentCommand.compressionThreadCounts), \.compression.threadCount,
             applies: .reload, option: "--compression-threads",
             "Threads that compress.")
         ConfigurationKey(
