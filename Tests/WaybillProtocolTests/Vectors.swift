@@ -64,7 +64,7 @@ enum Vectors {
     /// What follows a heading that begins with these words, up to the next heading.
     static func section(_ heading: String, of page: String) throws -> String {
         let text = String(decoding: try Self.bytes("Protocol/" + page), as: UTF8.self)
-        let sections = text.split(separator: /\n##+\s/)
+        let sections = text.split(separator: /\n##+\s(?:\d+\.\d+\s)?/)
         return String(try #require(sections.first { $0.hasPrefix(heading) }, "no section \(heading)"))
     }
 

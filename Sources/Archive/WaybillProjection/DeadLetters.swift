@@ -1,4 +1,4 @@
-internal import WaybillData
+package import WaybillData
 package import WaybillEvent
 package import WaybillExport
 internal import WaybillJSON
@@ -108,6 +108,60 @@ package struct DeadLetterManifest: Hashable, Sendable {
         self.recordCount = lines.count
         self.sha256 = lines.finish()
         self.gzipSHA256 = nil
+    }
+
+    /// Verifies a file of dead letters against its manifest.
+    ///
+    ///     exports/ga4/env=prod/date=2026-11-20/dead/part-00000.ndjson
+    ///
+    /// - Parameters:
+    ///   - path: below the data directory, before it is compressed.
+    ///   - byteCount: how much of it is certain; `nil` for all of it.
+    ///   - manifest: `nil` while it grows. Its own checksum is verified if it is `written`, and not in a checkpoint.
+    ///   - body: gets each letter, valid during the call; the file as it is stored; and the letter's place in the lines.
+    /// - Returns: whether all could be read, `nil` if it is not there; and what is wrong.
+    package static func verify<Files: FileSystem>(
+        _ path: String, upTo byteCount: Int?, manifest: (bytes: [UInt8], isWritten: Bool)?, root: String, files: Files,
+        _ body: (_ letter: UnsafeRawBufferPointer, _ path: String, _ range: Range<Int>) -> Void
+    ) throws(FileSystemError) -> (isWhole: Bool?, problems: [Problem]) {
+        let manifestPath = String(path.dropLast(".ndjson".utf8.count)) + ".manifest.json"
+        let facts = manifest.flatMap { DeadLetterManifest(json: $0.bytes) }
+        var problems: [Problem] = []
+        if let facts { problems += facts.verifyPlace(of: manifestPath) }
+        if let manifest, facts == nil { problems.append(ManifestLine.unreadable(manifest.bytes, at: manifestPath)) }
+        let stored = try StoredBytes.ifThere(
+            path: Path.join(root, path), isCompressed: facts?.gzipSHA256 != nil, files: files)
+        guard let stored else {
+            let name = facts?.gzipSHA256 == nil ? path : path + ".gz"
+            return (nil, problems + [Problem(.missing, name, "its manifest exists, but the file does not")])
+        }
+        if let manifest, manifest.isWritten, facts != nil {
+            problems += ManifestLine.problems(in: manifest.bytes, at: manifestPath)
+        }
+        let storedPath = stored.isCompressed ? path + ".gz" : path
+        var cutter = RecordCutter(.lines)
+        var count = 0
+        func take(_ letter: UnsafeRawBufferPointer, _ range: Range<Int>) {
+            count += 1
+            body(letter, storedPath, range)
+        }
+        let read = try stored.verify(as: path, upTo: byteCount ?? .max, facts.map { ($0.sha256, $0.gzipSHA256) }) {
+            cutter.take($0, take)
+        }
+        cutter.finish(take)
+        problems += read.problems
+        if let facts, read.isWhole, facts.recordCount != count {
+            problems.append(
+                Problem(
+                    .disagreement, manifestPath, "it states \(facts.recordCount) records, but there are \(count)"))
+        }
+        return (read.isWhole, problems)
+    }
+
+    private func verifyPlace(of path: String) -> [Problem] {
+        let folder = Path.parent(of: Path.parent(of: path))
+        if folder.hasSuffix("exports/\(self.provider)/env=\(self.env)/date=\(self.day)") { return [] }
+        return [Problem(.disagreement, path, "it is of \(self.provider), \(self.env), \(self.day)")]
     }
 
     /// One line without an LF, members in a fixed order.

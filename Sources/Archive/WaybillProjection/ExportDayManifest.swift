@@ -1,7 +1,8 @@
+package import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
-internal import WaybillSystem
+package import WaybillSystem
 
 /// The contents of a sealed day of an export, as in the `manifest.json` in its folder.
 ///
@@ -42,9 +43,36 @@ package struct ExportDayManifest: Hashable, Sendable {
         self.sealedAt = sealedAt
     }
 
-    /// Whether it describes this folder, `…/exports/ga4/env=prod/date=2026-11-20`.
-    package func describes(_ folder: String) -> Bool {
-        folder.hasSuffix("exports/\(self.provider)/env=\(self.env)/date=\(self.day)")
+    /// Verifies the bytes of a manifest by themselves, and against the parts of the folder that they are in.
+    ///
+    /// - Parameter folder: the day's, below the data directory at `root`.
+    package static func verify(
+        _ bytes: [UInt8], in folder: String, root: String, files: some FileSystem
+    ) throws(FileSystemError) -> [Problem] {
+        let path = Path.join(folder, DayFolder.manifestName)
+        guard let manifest = ExportDayManifest(json: bytes) else { return [ManifestLine.unreadable(bytes, at: path)] }
+        var problems = ManifestLine.problems(in: bytes, at: path)
+        if !folder.hasSuffix("exports/\(manifest.provider)/env=\(manifest.env)/date=\(manifest.day)") {
+            problems.append(Problem(.disagreement, path, "it is of another folder"))
+        }
+        var sum = ExportTotals()
+        var isWhole = true
+        for part in manifest.parts {
+            let place = Path.join(root, folder)
+            let own = try files.contents(of: "\(place)/\(part.name.prefix { $0 != "." }).manifest.json")
+                .flatMap(PartManifest.init(json:))
+            if let own { sum.add(own.totals) } else { isWhole = false }
+            let isThere = try files.status(at: Path.join(place, part.name)) != nil
+            if isThere, own.map({ Part(name: part.name, $0) }) == part { continue }
+            problems.append(
+                Problem(.disagreement, path, "its entry for \(part.name) differs from the part's own manifest"))
+        }
+        if isWhole, let contradiction = manifest.totals.contradiction(to: sum) {
+            problems.append(
+                Problem(
+                    .disagreement, path, "its totals are not the sums over its parts' manifests: \(contradiction)"))
+        }
+        return problems
     }
 
     /// One line without an LF, members in a fixed order.

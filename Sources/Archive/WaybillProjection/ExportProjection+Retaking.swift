@@ -59,7 +59,8 @@ extension ExportProjection {
             try self.closePart(part, key, zone: self.options.zone.name)
             self.sink.closed(self.sink.index(known: key))
         }
-        let parts = self.closing.map(\.path).filter { !DeadLetterFile.isDead($0) }
+        let closed = self.closed.entries.keys.map { String($0.dropFirst(ExportCheckpoint.closedPrefix.utf8.count)) }
+        let parts = closed.filter { !DeadLetterFile.isDead($0) }
         try self.checkpoint(at: self.checkpointedPosition)
         self.sink.keepsLetters = true
         try self.sealWhatCanBe()

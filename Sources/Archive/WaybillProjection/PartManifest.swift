@@ -1,4 +1,4 @@
-internal import WaybillData
+package import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
 internal import WaybillJSON
@@ -137,6 +137,27 @@ package struct PartManifest: Hashable, Sendable {
                 json.member("late_48h", lateness.late48HoursCount)
             }
             if let gzipSHA256 { json.member("gz_sha256", gzipSHA256) }
+        }
+    }
+
+    /// Verifies the mark of the part's delivery, `.delivered`: the digest of its bytes, and in a fleet who delivered it.
+    package func verify(mark: [UInt8], at path: String) -> Problem? {
+        let lines = mark.split(separator: 0x0A, omittingEmptySubsequences: false)
+        let isNamed = lines[0].elementsEqual(self.sha256.utf8)
+        let isWhole = lines.last == [] && (lines.count == 2 || (lines.count == 3 && Self.isReceipt(lines[1])))
+        guard !isNamed || !isWhole else { return nil }
+        return Problem(
+            .disagreement, path, at: 0, byteCount: mark.count,
+            "it does not hold the SHA-256 of its part: waybill deliver sends the part again")
+    }
+
+    /// Whether a mark's second line says which merger delivered the part, and what of it.
+    private static func isReceipt(_ line: ArraySlice<UInt8>) -> Bool {
+        let fields = line.split(separator: 0x20, omittingEmptySubsequences: false)
+        guard fields.count == 3, fields[0].starts(with: "merger=".utf8) else { return false }
+        return zip(fields[1...], ["sent=", "dead="]).allSatisfy { field, name in
+            let number = String(decoding: field.dropFirst(name.utf8.count), as: UTF8.self)
+            return field.starts(with: name.utf8) && Int(number) != nil
         }
     }
 

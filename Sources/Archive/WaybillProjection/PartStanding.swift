@@ -1,6 +1,7 @@
+package import WaybillData
 internal import WaybillEvent
 internal import WaybillExport
-internal import WaybillSystem
+package import WaybillSystem
 
 /// The state of a part that is being written; a checkpoint stores it as one line of text.
 package struct PartStanding: Hashable {
@@ -164,6 +165,43 @@ package struct PartStanding: Hashable {
         standing.heldCount = max(0, standing.heldCount - held.count)
         standing.releasedByteCount = max(0, standing.releasedByteCount - held.releasedByteCount)
         return standing.text
+    }
+
+    /// Verifies the standing of a day's open part against the part's files.
+    ///
+    /// - Parameters:
+    ///   - text: in the export's checkpoint at `path`.
+    ///   - folder: the day's.
+    ///   - byteCount: of a part's records, in the checkpoint.
+    ///   - lineCount: of its `.ids`.
+    package static func verify(
+        _ text: String, of folder: String, fileExtension: String, at path: String, byteCount: (String) -> Int,
+        lineCount: (String) throws(FileSystemError) -> Int
+    ) throws(FileSystemError) -> [Problem] {
+        guard let standing = PartStanding(text: text) else {
+            return [Problem(.damaged, path, "\(Self.keyPrefix)\(folder) cannot be read")]
+        }
+        let stem = "\(folder)/\(PartitionPath.part(standing.number))"
+        var problems: [Problem] = []
+        let records = "\(stem).\(fileExtension)"
+        let length = byteCount(records)
+        if length != standing.byteCount {
+            problems.append(
+                Problem(.disagreement, path, "\(records) has \(length) bytes, part: states \(standing.byteCount)"))
+        }
+        let count = try lineCount(stem + ".ids")
+        if count != standing.recordCount {
+            problems.append(
+                Problem(
+                    .disagreement, stem + ".ids",
+                    "it lists \(count) records, but the checkpoint \(standing.recordCount)"))
+        }
+        return problems
+    }
+
+    /// Whether the day was sealed before the part was started.
+    package static func isLate(_ text: String) -> Bool {
+        PartStanding(text: text)?.isLate ?? false
     }
 
     /// The number of the open part, and how much of the file of held records was released.

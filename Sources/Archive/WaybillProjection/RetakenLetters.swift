@@ -8,15 +8,9 @@ package import WaybillSystem
 ///
 /// The checkpoint that has the records of the events has the length of this file, so each event is in both or in neither.
 package struct RetakenLetters: Hashable, Sendable {
-    private var digests: Set<Digest128>
+    private var digests: Set<Digest128> = []
 
     package static let fileName = "retaken"
-
-    package static var none: RetakenLetters { RetakenLetters(digests: []) }
-
-    private init(digests: Set<Digest128>) {
-        self.digests = digests
-    }
 
     /// Reads the file of a partition; what is no digest is left out.
     ///
@@ -24,7 +18,6 @@ package struct RetakenLetters: Hashable, Sendable {
     package init(
         of partition: String, root: String, lengths: [String: Int], files: some FileSystem
     ) throws(FileSystemError) {
-        self.digests = []
         let path = Self.path(in: partition)
         guard let byteCount = lengths[path], byteCount > 0, try files.status(at: Path.join(root, path)) != nil else {
             return
@@ -37,8 +30,6 @@ package struct RetakenLetters: Hashable, Sendable {
     }
 
     package static func path(in partition: String) -> String { "\(partition)/dead/\(Self.fileName)" }
-
-    package var isEmpty: Bool { self.digests.isEmpty }
 
     /// Whether the event of a dead letter was exported after all.
     ///
@@ -56,4 +47,36 @@ package struct RetakenLetters: Hashable, Sendable {
     package static func line(of digest: Digest128) -> [UInt8] {
         Array(digest.text.utf8) + [0x0A]
     }
+
+    /// Says what is wrong with a file of digests, up to so many lines.
+    ///
+    /// - Parameters:
+    ///   - path: below `root`.
+    ///   - letters: the digests of the day's letters that are in the file; `nil`: some letters are deleted.
+    package static func verify(
+        _ path: String, upTo byteCount: Int, letters: Set<Digest128>?, root: String, files: some FileSystem
+    ) throws(FileSystemError) -> [Problem] {
+        var problems: [Problem] = []
+        var digests: Set<Digest128> = []
+        var reader = try LineReader(
+            path: Path.join(root, path), byteCount: byteCount, lineByteCountMax: 64, files: files)
+        while problems.count < Self.problemCountMax, let line = try reader.next() {
+            let digest = Digest128(text: line.bytes)
+            let isNew = digest.map { digests.insert($0).inserted } ?? false
+            let text: String? =
+                if digest == nil {
+                    "the line is not the digest of a dead letter"
+                } else if !isNew {
+                    "the line is there twice"
+                } else if let digest, let letters, !letters.contains(digest) {
+                    "no dead letter of the day has this digest"
+                } else { nil }
+            guard let text else { continue }
+            problems.append(
+                Problem(.damaged, path, at: line.range.lowerBound, byteCount: line.range.count, text))
+        }
+        return problems
+    }
+
+    private static var problemCountMax: Int { 100 }
 }

@@ -38,7 +38,7 @@ extension DataVerifier {
         var byteCount = 0
     }
 
-    mutating func verifyArchive(_ checkpoint: Checkpoint) throws(FileSystemError) {
+    mutating func verifyArchive(_ checkpoint: ProjectionCheckpoint) throws(FileSystemError) {
         var archived = Archived()
         try self.readSealedDays(checkpoint, into: &archived)
         for (path, byteCount) in checkpoint.lengths.sorted(by: { $0.key < $1.key })
@@ -79,23 +79,13 @@ extension DataVerifier {
 
     /// The length of a file according to its checkpoint; reports a problem if the file is shorter.
     mutating func checkedLength(_ path: String, _ expected: Int) throws(FileSystemError) -> Int {
-        guard let status = try self.data.files.status(at: self.absolute(path)) else {
-            if expected > 0 {
-                self.report.add(Problem(.missing, path, at: 0, byteCount: expected, "the checkpoint lists it"))
-            }
-            return 0
-        }
-        if status.byteCount < expected {
-            self.report.add(
-                Problem(
-                    .short, path, at: status.byteCount, byteCount: expected - status.byteCount,
-                    "the checkpoint states \(expected) bytes"))
-        }
-        return min(status.byteCount, expected)
+        let byteCount = try self.data.files.status(at: self.absolute(path))?.byteCount
+        if let problem = FileSet<Files>.verify(path, byteCount, stated: expected) { self.report.add(problem) }
+        return min(byteCount ?? 0, expected)
     }
 
     private mutating func readPair(
-        _ stem: String, _ expected: Int, _ checkpoint: Checkpoint, into archived: inout Archived
+        _ stem: String, _ expected: Int, _ checkpoint: ProjectionCheckpoint, into archived: inout Archived
     ) throws(FileSystemError) {
         let lines = try self.checkedLength(stem + ".ndjson", expected)
         let sources = try self.checkedLength(stem + ".sources", checkpoint.lengths[stem + ".sources"] ?? 0)
@@ -192,7 +182,7 @@ extension DataVerifier {
 
     /// Routes every batch covered by the archive's checkpoint again, and looks for its lines where they belong.
     private mutating func compareWithJournal(
-        _ checkpoint: Checkpoint, _ archived: inout Archived
+        _ checkpoint: ProjectionCheckpoint, _ archived: inout Archived
     ) throws(FileSystemError) {
         guard let zone = checkpoint.zone(self.data.files) else {
             return self.report.add(
@@ -331,7 +321,7 @@ extension DataVerifier {
     }
 
     /// Looks for files in the archive's folders that are not in the checkpoint.
-    private mutating func lookForStrayParts(_ checkpoint: Checkpoint) throws(FileSystemError) {
+    private mutating func lookForStrayParts(_ checkpoint: ProjectionCheckpoint) throws(FileSystemError) {
         for root in ["archive", "quarantine"] {
             try self.walk(root) { verifier, path in
                 guard checkpoint.lengths[path] == nil, !verifier.isOfSealedDay(path) else { return }

@@ -12,7 +12,7 @@ extension DataVerifier {
 
     /// Maps every line that the exports must have received: the archive's up to the export's checkpoint, and the
     /// journal's from the archive's checkpoint on.
-    mutating func map(_ archive: Checkpoint, into checks: [ExportCheck]) throws(FileSystemError) {
+    mutating func map(_ archive: ProjectionCheckpoint, into checks: [ExportCheck]) throws(FileSystemError) {
         let parse = SharedParse()
         var readers = EventReaders(
             erased: try ErasedPeople.read(in: self.data), poison: try PoisonedLines.read(in: self.data))
@@ -49,7 +49,7 @@ extension DataVerifier {
     }
 
     /// The archive's files with lines, in the order of their paths.
-    private func parts(_ archive: Checkpoint) -> [ArchiveIndex<Files>.Part] {
+    private func parts(_ archive: ProjectionCheckpoint) -> [ArchiveIndex<Files>.Part] {
         var parts: [ArchiveIndex<Files>.Part] = []
         for (path, file) in self.sealedFiles {
             guard let folder = DayFolder(path: Path.parent(of: path)) else { continue }
@@ -97,7 +97,7 @@ extension DataVerifier {
     // MARK: What differs
 
     /// Compares the sums of each day, and explains those that differ.
-    mutating func judge(_ check: ExportCheck, _ archive: Checkpoint) throws(FileSystemError) {
+    mutating func judge(_ check: ExportCheck, _ archive: ProjectionCheckpoint) throws(FileSystemError) {
         for line in check.foundHeld where !check.sink.held.contains(line.content) {
             self.report.add(
                 Problem(
@@ -159,7 +159,7 @@ extension DataVerifier {
 
     /// Reports the events in which days' files and the archive differ.
     private mutating func explain(
-        _ check: ExportCheck, _ days: Set<ExportDay>, _ archive: Checkpoint
+        _ check: ExportCheck, _ days: Set<ExportDay>, _ archive: ProjectionCheckpoint
     ) throws(FileSystemError) {
         check.expectNothing()
         check.sink.days = days

@@ -9,7 +9,9 @@ internal import WaybillSystem
 /// The archive is read once for all exports: each line is parsed once and mapped for each of them. Of each day only sums
 /// are kept; a day whose sums differ is read again, and then its events are compared one by one.
 extension DataVerifier {
-    mutating func verifyExports(_ checkpoints: [(name: String, checkpoint: Checkpoint)], archive: Checkpoint?) {
+    mutating func verifyExports(
+        _ checkpoints: [(name: String, checkpoint: ProjectionCheckpoint)], archive: ProjectionCheckpoint?
+    ) {
         var checks: [ExportCheck] = []
         for (name, checkpoint) in checkpoints {
             guard let check = self.check(name, checkpoint, archive) else { continue }
@@ -39,7 +41,7 @@ extension DataVerifier {
 
     /// Prepares an export's verification; `nil` if nothing can be said about it.
     private mutating func check(
-        _ name: String, _ checkpoint: Checkpoint, _ archive: Checkpoint?
+        _ name: String, _ checkpoint: ProjectionCheckpoint, _ archive: ProjectionCheckpoint?
     ) -> ExportCheck? {
         guard var options = self.options(ofExport: name) else {
             self.report.note(
@@ -144,211 +146,51 @@ extension DataVerifier {
         check.found[day] = tally
     }
 
-    /// Facts about a part from its records and ids.
-    private struct PartFacts {
-        var recordCount = 0
-        var idsCount = 0
-        var eventCount = 0
-        var first = ""
-        var last = ""
-        /// The `.ids` line that is cut off.
-        var cut: Range<Int>?
-
-        mutating func take(_ line: LineReader<Files>.Line) {
-            if !line.isTerminated { self.cut = line.range }
-            let ids = line.bytes.split(separator: UInt8(ascii: ","))
-            if self.idsCount == 0 { self.first = ids.first.map { String(decoding: $0, as: UTF8.self) } ?? "" }
-            self.last = ids.last.map { String(decoding: $0, as: UTF8.self) } ?? ""
-            self.idsCount += 1
-            self.eventCount += ids.count
-        }
-    }
-
     private mutating func verifyPart(
         _ stem: String, _ check: ExportCheck, into tally: inout ExportTally
     ) throws(FileSystemError) {
-        let suffix = "." + check.description.fileExtension
-        let manifestPath = stem + ".manifest.json"
-        let isOpen = check.lengths[stem + ".ids"] != nil
-        let number = PartitionPath.partNumber(of: Path.name(of: stem)) ?? 0
-        let standing = check.entries["part:" + Path.parent(of: stem)].flatMap { Self.fields(of: $0)["number"] }
-        guard isOpen || number < standing.flatMap({ Int($0) }) ?? 0 else {
-            return self.unknown(stem + suffix, check.position)
-        }
-        let closing = check.entries["closed:" + stem]
-        var manifest = isOpen ? nil : try self.data.files.contents(of: self.absolute(manifestPath))
-        // A crash before it was written leaves it in the checkpoint, from which the next start writes it.
-        if !isOpen, manifest == nil { manifest = closing.map { Array($0.utf8) } }
-        if !isOpen, manifest == nil {
-            self.report.add(Problem(.missing, manifestPath, "the part is closed, but its manifest does not exist"))
-        }
-        let facts = manifest.flatMap(PartManifest.init(json:))
-        if let manifest, facts == nil {
-            self.report.add(
-                Problem(.damaged, manifestPath, at: 0, byteCount: manifest.count, "it is not a readable manifest"))
-        }
-        if let manifest, facts != nil, closing == nil { self.verifyChecksum(of: manifest, manifestPath) }
-        let isCompressed = facts?.gzipSHA256 != nil
-        if isCompressed, closing == nil, try self.data.files.status(at: self.absolute(stem + suffix)) != nil {
-            self.unknown(stem + suffix, .max)
-        }
-        let stored = try self.stored(stem + suffix, isCompressed: isCompressed)
-        if let stored, facts != nil, closing == nil, stored.isCompressed, !isCompressed {
-            self.report.add(Problem(.disagreement, manifestPath, "it has no gz_sha256, but its part is compressed"))
-        }
-        if stored == nil { check.unreadable.insert(Path.parent(of: stem)) }
-        if stored == nil, !isOpen {
-            let name = isCompressed || facts == nil ? stem + suffix + ".gz" : stem + suffix
-            self.report.add(Problem(.missing, name, "its manifest exists, but the file does not"))
-        }
-        if !isOpen, try self.data.files.status(at: self.absolute(stem + ".ids")) == nil {
-            self.report.add(Problem(.missing, stem + ".ids", "its part exists, but the file does not"))
-        }
-        let found = try self.readPart(stem, stored, facts, check, into: &tally)
-        if let facts, let found { self.compare(facts, stem, found) }
-        if facts != nil { check.closed[Path.parent(of: stem), default: []].append(stem) }
-        try self.verifyDelivered(stem, facts)
-    }
-
-    /// Reads the records of a part once, each with the line of its ids.
-    ///
-    /// - Returns: `nil` if they cannot be read, which is reported.
-    private mutating func readPart(
-        _ stem: String, _ stored: StoredBytes<Files>?, _ facts: PartManifest?, _ check: ExportCheck,
-        into tally: inout ExportTally
-    ) throws(FileSystemError) -> PartFacts? {
-        let suffix = "." + check.description.fileExtension
-        let ids = try self.idLines(stem, check)
-        var cutter = RecordCutter(RecordFormat(fileExtension: check.description.fileExtension))
-        var digest = SHA256Digest()
-        var found = PartFacts()
-        var failure: FileSystemError?
-        var sum = ExportTally()
-        func take(_ record: UnsafeRawBufferPointer, _ range: Range<Int>) {
-            found.recordCount += 1
-            guard failure == nil else { return }
-            do throws(FileSystemError) {
-                guard let line = try ids?.next() else { return }
-                found.take(line)
-                SharedRecord.visit(record, ids: line.bytes) { record, id in
-                    sum.exported += 1
-                    sum.records &+= EventContent(record, id: id).whole
-                }
-            } catch {
-                failure = error
-            }
-        }
-        if let stored {
-            let isRead = try self.visit(stored, stem + suffix, upTo: check.lengths[stem + suffix] ?? .max) { piece in
-                if facts != nil { digest.update(piece) }
-                cutter.take(piece, take)
-            }
-            cutter.finish(take)
-            if let failure { throw failure }
-            guard isRead else {
-                check.unreadable.insert(Path.parent(of: stem))
-                return nil
-            }
-        }
-        while let line = try ids?.next() { found.take(line) }
-        if let cut = found.cut {
-            self.report.add(
-                Problem(
-                    .damaged, stem + ".ids", at: cut.lowerBound, byteCount: cut.count, "the last line is cut off"))
-        }
-        tally = tally.adding(sum)
-        guard let stored else { return found }
-        if let facts { try self.compareDigests(of: stored, stem + suffix, facts.sha256, facts.gzipSHA256, &digest) }
-        if check.isCompared, facts == nil, found.recordCount > 0, cutter.header != check.description.header,
-            check.description.fileExtension == "csv"
-        {
-            self.report.add(
-                Problem(
-                    .different, stem + suffix, at: 0, byteCount: cutter.header.count,
-                    "its header is not that of the export's columns"))
-        }
-        if found.recordCount != found.idsCount {
-            self.report.add(
-                Problem(
-                    .disagreement, stem + suffix,
-                    "it has \(found.recordCount) records, but its .ids list \(found.idsCount)"))
-        }
-        return found
-    }
-
-    /// The lines of an `.ids` file: an object, because a local function that captures a value with a `deinit` may keep it.
-    final class IDLines {
-        private var reader: LineReader<Files>
-
-        init(_ path: String, byteCount: Int, _ files: Files) throws(FileSystemError) {
-            self.reader = try LineReader(path: path, byteCount: byteCount, lineByteCountMax: .max, files: files)
-        }
-
-        func next() throws(FileSystemError) -> LineReader<Files>.Line? {
-            try self.reader.next()
-        }
-    }
-
-    /// The `.ids` of a part; `nil` if there are none.
-    func idLines(_ stem: String, _ check: ExportCheck) throws(FileSystemError) -> IDLines? {
-        let path = self.absolute(stem + ".ids")
-        guard try self.data.files.status(at: path) != nil else { return nil }
-        return try IDLines(path, byteCount: check.lengths[stem + ".ids"] ?? .max, self.data.files)
-    }
-
-    private mutating func compare(_ facts: PartManifest, _ stem: String, _ found: PartFacts) {
-        let ids = stem + ".ids"
-        if facts.recordCount != found.idsCount || facts.eventCount != found.eventCount {
-            self.report.add(
-                Problem(
-                    .disagreement, ids,
-                    "it lists \(found.idsCount) records and \(found.eventCount) events, but the part's manifest states "
-                        + "\(facts.recordCount) and \(facts.eventCount)"))
-        }
-        if facts.firstID != found.first || facts.lastID != found.last {
-            self.report.add(Problem(.disagreement, ids, "its first and last id are not those in the part's manifest"))
-        }
         let folder = Path.parent(of: stem)
-        if !folder.hasSuffix("exports/\(facts.provider)/env=\(facts.env)/date=\(facts.day)") {
-            self.report.add(
-                Problem(
-                    .disagreement, stem + ".manifest.json", "it is of \(facts.provider), \(facts.env), \(facts.day)"))
+        let path = "\(stem).\(check.description.fileExtension)"
+        let standing: PartCheck<Files>.Standing? = check.standing(ofPart: stem, path)
+        guard let standing else { return self.unknown(path, check.position) }
+        let part = PartCheck(stem, standing, check.description, root: self.data.root, files: self.data.files)
+        let (manifest, problems) = try part.verifyManifest()
+        self.report.add(problems)
+        if manifest?.gzipSHA256 != nil, case .closed = standing,
+            try self.data.files.status(at: self.absolute(path)) != nil
+        {
+            self.unknown(path, .max)
         }
-    }
-
-    /// `key=value` fields.
-    private static func fields(of text: String) -> [Substring: Substring] {
-        var fields: [Substring: Substring] = [:]
-        for field in text.split(separator: " ") {
-            let parts = field.split(separator: "=", maxSplits: 1)
-            if parts.count == 2 { fields[parts[0]] = parts[1] }
+        var sum = ExportTally()
+        let contents = try part.verifyContents(manifest, header: check.isCompared ? check.description.header : nil) {
+            record, id in
+            sum.exported += 1
+            sum.records &+= EventContent(record, id: id).whole
         }
-        return fields
+        self.report.add(contents.problems)
+        if contents.isReadable { tally = tally.adding(sum) } else { check.unreadable.insert(folder) }
+        guard let manifest else { return }
+        check.closed[folder, default: []].append(stem)
+        let mark = stem + ".delivered"
+        if let bytes = try self.data.files.contents(of: self.absolute(mark)),
+            let problem = manifest.verify(mark: bytes, at: mark)
+        {
+            self.report.add(problem)
+        }
     }
 
     /// Verifies the checkpoint's count of an open part against its `.ids`.
     private mutating func compareStanding(of folder: String, _ check: ExportCheck) throws(FileSystemError) {
-        guard let text = check.entries["part:" + folder] else { return }
-        let suffix = "." + check.description.fileExtension
-        let fields = Self.fields(of: text)
-        guard let number = fields["number"].flatMap({ Int($0) }), let records = fields["records"].flatMap({ Int($0) }),
-            let bytes = fields["bytes"].flatMap({ Int($0) })
-        else {
-            self.report.add(Problem(.damaged, check.checkpointPath, "part:\(folder) cannot be read"))
-            return
+        guard let text = check.entries[PartStanding.keyPrefix + folder] else { return }
+        let problems = try PartStanding.verify(
+            text, of: folder, fileExtension: check.description.fileExtension, at: check.checkpointPath
+        ) {
+            check.lengths[$0] ?? 0
+        } lineCount: { path throws(FileSystemError) in
+            var count = 0
+            try self.visitLines(of: path, check.lengths[path] ?? 0) { _, _ in count += 1 }
+            return count
         }
-        let stem = "\(folder)/\(PartitionPath.part(number))"
-        let length = check.lengths[stem + suffix] ?? 0
-        if length != bytes {
-            self.report.add(
-                Problem(
-                    .disagreement, check.checkpointPath, "\(stem)\(suffix) has \(length) bytes, part: states \(bytes)"))
-        }
-        var lines = 0
-        try self.visitLines(of: stem + ".ids", check.lengths[stem + ".ids"] ?? 0) { _, _ in lines += 1 }
-        if lines != records {
-            self.report.add(
-                Problem(.disagreement, stem + ".ids", "it lists \(lines) records, but the checkpoint \(records)"))
-        }
+        self.report.add(problems)
     }
 }

@@ -1,13 +1,12 @@
-internal import WaybillCompression
 internal import WaybillData
 internal import WaybillProjection
 internal import WaybillProtocol
 internal import WaybillSystem
 
-/// Verifies the archive's sealed days against their manifests.
+/// Verifies what says that a day is finished: the manifests of the archive's days and of an export's, and `_SUCCESS`.
 extension DataVerifier {
     mutating func readSealedDays(
-        _ checkpoint: Checkpoint, into archived: inout Archived
+        _ checkpoint: ProjectionCheckpoint, into archived: inout Archived
     ) throws(FileSystemError) {
         var folders: [DayFolder] = []
         try self.data.visitDays { folders.append($0) }
@@ -18,27 +17,17 @@ extension DataVerifier {
             let isUnderWay = checkpoint.entries["seal:" + folder.path] != nil
             let names = try self.data.files.list(directory)
             let isSealed = names.contains(DayFolder.manifestName)
-            try self.verifySuccess(folder.path, isSealed: isSealed, isUnderWay: isUnderWay)
+            try self.verifySuccess(in: folder.path, isSealed: isSealed, isUnderWay: isUnderWay)
             guard isSealed, let bytes = try self.data.files.contents(of: self.absolute(path)) else {
                 if !isUnderWay, names.contains(where: { $0.hasSuffix(".ndjson.gz") }) {
                     self.report.add(Problem(.missing, path, "the day has sealed files, which no manifest lists"))
                 }
                 continue
             }
-            guard let manifest = DayManifest(json: bytes) else {
-                self.report.add(
-                    Problem(.damaged, path, at: 0, byteCount: bytes.count, "it is not a readable manifest"))
-                continue
-            }
+            let (manifest, problems) = DayManifest.verify(bytes, at: path, in: folder)
+            self.report.add(problems)
+            guard let manifest else { continue }
             count += 1
-            let (env, bundle, day) = (manifest.environment, manifest.bundle, manifest.day)
-            if env != folder.environment || bundle != folder.bundle || day != folder.day {
-                self.report.add(Problem(.disagreement, path, "it is of \(env), \(bundle), \(day)"))
-            }
-            if let contradiction = manifest.contradiction(in: bytes) {
-                self.report.add(Problem(.disagreement, path, contradiction))
-            }
-            self.verifyChecksum(of: bytes, path)
             for file in manifest.files { try self.readSealed(file, folder, into: &archived) }
         }
         self.report.total("sealed_days", count)
@@ -48,136 +37,64 @@ extension DataVerifier {
         _ file: DayManifest.File, _ folder: DayFolder, into archived: inout Archived
     ) throws(FileSystemError) {
         let stem = Path.join(folder.path, file.stem)
-        let path = stem + ".ndjson.gz"
+        let check = SealedFileCheck(file, in: folder.path, root: self.data.root, files: self.data.files)
         self.sealedFiles[stem + ".ndjson"] = file
-        guard let status = try self.data.files.status(at: self.absolute(path)) else {
-            return self.report.add(
-                Problem(.missing, path, at: 0, byteCount: file.gzipByteCount, "the day's manifest lists it"))
+        if let problem = try check.verifyStored() {
+            self.report.add(problem)
+            if problem.code == .missing { return }
         }
         archived.stems.append(stem)
-        let sha256 = try SHA256Digest.ofFile(self.absolute(path), self.data.files)
-        if status.byteCount != file.gzipByteCount || sha256 != file.sha256 {
-            self.report.add(
-                Problem(
-                    .different, path,
-                    "it has \(status.byteCount) bytes and SHA-256 \(sha256), but the day's manifest states "
-                        + "\(file.gzipByteCount) and \(file.sha256)"))
+        _ = try self.checkedLength(check.sourcesPath, file.sourcesByteCount)
+        try self.lookPastEnd(of: check.sourcesPath, file.sourcesByteCount, .max)
+        if let problem = try check.verifySources() { self.report.add(problem) }
+        let (contents, problems) = try check.verifyLines { run, lineCount, checksum in
+            self.note(run, lineCount: lineCount, checksum: checksum, in: &archived)
         }
-        let sources = try self.checkedLength(stem + ".sources", file.sourcesByteCount)
-        try self.lookPastEnd(of: stem + ".sources", file.sourcesByteCount, .max)
-        if let stated = file.sourcesSHA256, sources == file.sourcesByteCount, sources > 0 {
-            let own = try SHA256Digest.ofFile(self.absolute(stem + ".sources"), upTo: sources, self.data.files)
-            if own != stated {
-                self.report.add(
-                    Problem(
-                        .different, stem + ".sources", "its SHA-256 is \(own), but the day's manifest states \(stated)")
-                )
-            }
-        }
-        do throws(PartReadError) {
-            let whole = try self.readSealedRuns(file, stem, sources, into: &archived)
-            if whole.lineCount != file.lineCount || whole.byteCount != file.byteCount || whole.sha256 != file.rawSHA256
-            {
-                self.report.add(
-                    Problem(
-                        .disagreement, path,
-                        "it has \(whole.lineCount) lines and \(whole.byteCount) bytes, but the day's manifest states "
-                            + "\(file.lineCount) and \(file.byteCount)"))
-            }
-        } catch {
-            switch error {
-            case .disk(let cause): throw cause
-            case .damaged(_, let offset, let cause):
-                self.report.add(
-                    Problem(
-                        .damaged, path, at: offset, byteCount: nil,
-                        "it cannot be decompressed (\(cause.code))"))
-            }
-        }
+        self.report.add(problems)
+        archived.lineCount += contents.lineCount
+        archived.byteCount += contents.byteCount
     }
 
-    /// Decompresses a sealed file once for its lines, its checksum and its runs.
-    private mutating func readSealedRuns(
-        _ file: DayManifest.File, _ stem: String, _ sourcesByteCount: Int, into archived: inout Archived
-    ) throws(PartReadError) -> (lineCount: Int, byteCount: Int, sha256: String) {
-        var runs: [SourceRun] = []
-        var reader: PartBytes<Files>
-        do throws(FileSystemError) {
-            runs = try self.runs(of: stem, sourcesByteCount, linesByteCount: file.byteCount)
-            reader = try PartBytes(path: self.absolute(stem + ".ndjson"), isSealed: true, files: self.data.files)
-        } catch {
-            throw .disk(error)
-        }
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
-        defer { buffer.deallocate() }
-        var digest = SHA256Digest()
-        var total = 0
-        var next = 0
-        while true {
-            let start = reader.position
-            // Up to where a run starts or ends, so that each has its own checksum.
-            let isInside = next < runs.count && runs[next].range.lowerBound <= start
-            let end =
-                next < runs.count ? (isInside ? runs[next].range.upperBound : runs[next].range.lowerBound) : Int.max
-            var position = start
-            var lineCount = 0
-            var checksum: UInt32 = 0
-            while position < end {
-                let wanted = min(buffer.count, end - position)
-                let count = try reader.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted]))
-                let piece = UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(buffer)[..<count])
-                digest.update(piece)
-                lineCount += piece.count { $0 == 0x0A }
-                checksum = FrameChecksum.checksum(continuing: checksum, piece)
-                position += count
-                if count < wanted { break }
+    /// Verifies `_SUCCESS` and the manifest of an export's day, which exist together.
+    mutating func verifySeal(of check: ExportCheck, _ folder: String, _ names: [String]) throws(FileSystemError) {
+        let path = Path.join(folder, DayFolder.manifestName)
+        // A seal under way writes both, one after the other; without a later checkpoint the day is sealed again.
+        let isUnderWay = ["seal:", "unmarked:"].contains { check.entries[$0 + folder] != nil }
+        let isSealed = names.contains(DayFolder.manifestName)
+        try self.verifySuccess(in: folder, isSealed: isSealed, isUnderWay: isUnderWay)
+        guard isSealed, let bytes = try self.data.files.contents(of: self.absolute(path)) else {
+            let isLate = check.entries[PartStanding.keyPrefix + folder].map(PartStanding.isLate) ?? false
+            if isLate, !isSealed, !isUnderWay {
+                self.report.add(Problem(.missing, path, "the day is sealed, but its manifest does not exist"))
             }
-            total += lineCount
-            if isInside {
-                self.takeSealed(runs[next], stem, lineCount: lineCount, checksum, into: &archived)
-                next += 1
-            } else if position > start {
-                self.report.add(
-                    Problem(
-                        .unexplained, stem + ".ndjson.gz", at: start, byteCount: position - start,
-                        "no run records its origin"))
-            }
-            if position < end { break }
+            return
         }
-        archived.lineCount += total
-        archived.byteCount += reader.position
-        return (total, reader.position, digest.finish())
+        self.report.add(
+            try ExportDayManifest.verify(bytes, in: folder, root: self.data.root, files: self.data.files))
     }
 
-    private mutating func runs(
-        of stem: String, _ byteCount: Int, linesByteCount: Int
-    ) throws(FileSystemError) -> [SourceRun] {
-        let path = self.absolute(stem + ".sources")
-        guard try self.data.files.status(at: path) != nil else { return [] }
-        var reader = try SourceRuns(
-            path: path, byteCount: byteCount, linesByteCount: linesByteCount, files: self.data.files)
-        var runs: [SourceRun] = []
-        while let item = try reader.next() {
-            switch item {
-            case .open: break
-            case .run(let run, _): runs.append(run)
-            case .damaged(let range, let reason):
-                self.report.add(
-                    Problem(.damaged, stem + ".sources", at: range.lowerBound, byteCount: range.count, reason))
-            }
-        }
-        return runs
+    /// `_SUCCESS` exists where a manifest does, and is empty.
+    mutating func verifySuccess(
+        in folder: String, isSealed: Bool, isUnderWay: Bool
+    ) throws(FileSystemError) {
+        let status = try self.data.files.status(at: self.absolute(Path.join(folder, DayFolder.successName)))
+        self.report.add(
+            DayFolder.verifySuccess(
+                status?.byteCount, in: folder, isSealed: isSealed, isChanging: isUnderWay || self.isInUse))
     }
 
-    private mutating func takeSealed(
-        _ run: SourceRun, _ stem: String, lineCount: Int, _ checksum: UInt32, into archived: inout Archived
-    ) {
-        if lineCount != run.lineCount, archived.moved.insert(stem).inserted {
-            self.report.add(
-                Problem(
-                    .different, stem + ".ndjson.gz", at: run.range.lowerBound, byteCount: run.range.count,
-                    "the .sources state \(run.lineCount) lines, but there are \(lineCount)"))
+    /// Reports bytes after the end that the checkpoint states, unless a crash may have left them.
+    mutating func lookPastEnd(of path: String, _ byteCount: Int, _ position: Int) throws(FileSystemError) {
+        guard !self.isInUse, let status = try self.data.files.status(at: self.absolute(path)),
+            status.byteCount > byteCount
+        else { return }
+        guard !self.isBehind(position) else {
+            self.unfinishedFileCount += 1
+            return
         }
-        self.note(run, lineCount: lineCount, checksum: checksum, in: &archived)
+        self.report.add(
+            Problem(
+                .unexplained, path, at: byteCount, byteCount: status.byteCount - byteCount,
+                "bytes after the end that the checkpoint states"))
     }
 }

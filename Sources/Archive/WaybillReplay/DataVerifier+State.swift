@@ -113,21 +113,19 @@ extension DataVerifier {
     }
 
     private mutating func verifyStore(_ path: String) throws(FileSystemError) {
-        guard let bytes = try self.data.files.contents(of: self.absolute(path), byteCountMax: 1 << 30) else { return }
-        let valid = StateImage(bytes: bytes)?.validByteCount ?? 0
-        guard valid < bytes.count, !self.isInUse else { return }
+        guard !self.isInUse,
+            let bytes = try self.data.files.contents(of: self.absolute(path), byteCountMax: 1 << 30),
+            let problem = StateImage.problem(in: bytes, at: path)
+        else { return }
         // A failed write or a crash tears the end of a log, and the next commit then replaces the log.
-        if path.hasSuffix(Self.previousSuffix), valid > 0,
+        if path.hasSuffix(Self.previousSuffix), let valid = problem.offset, valid > 0,
             try self.isWhole(String(path.dropLast(Self.previousSuffix.utf8.count)))
         {
             return self.report.note(
                 "\(path) has no whole commit from byte \(valid) on: a failed write or a crash left it so, or it is "
                     + "damaged; it is not needed, since the state that replaced it is whole")
         }
-        self.report.add(
-            Problem(
-                .damaged, path, at: valid, byteCount: bytes.count - valid,
-                valid == 0 ? "it has no complete commit" : "a commit is torn or its checksum does not match"))
+        self.report.add(problem)
     }
 
     private static var previousSuffix: String { ".previous" }

@@ -12,6 +12,10 @@ package import WaybillSystem
 ///     archive ──▶ every line mapped again ──▶ compared with each export's records, dead letters and held events
 ///     manifests, checkpoints ──▶ compared with the files
 ///
+/// What is wrong with the bytes of one format is said next to what writes it: ``ProjectionCheckpoint``, ``DayManifest``,
+/// ``SealedFileCheck``, ``PartCheck``, ``DeadLetterManifest``, ``ExportDayManifest``. Here is the walk over the directory,
+/// what its files say of each other, and the report.
+///
 /// It writes nothing and takes no lock. It verifies up to the last checkpoints, so a receiver may be running. Memory:
 /// about 200 bytes for each batch of the kept journal and for each of its runs in the archive, and 32 for each event of a
 /// day whose export differs.
@@ -86,7 +90,7 @@ package struct DataVerifier<Files: FileSystem> {
         } catch {
             self.unreadable(error)
         }
-        var exports: [(name: String, checkpoint: Checkpoint)] = []
+        var exports: [(name: String, checkpoint: ProjectionCheckpoint)] = []
         for name in names where name.hasPrefix("export-") {
             guard let checkpoint = self.checkpoint(name) else { continue }
             exports.append((String(name.dropFirst(7)), checkpoint))
@@ -150,19 +154,6 @@ package struct DataVerifier<Files: FileSystem> {
 
     // MARK: Checkpoints
 
-    /// A projection's checkpoint.
-    struct Checkpoint {
-        let path: String
-        let position: JournalPosition
-        let entries: [String: String]
-        let lengths: [String: Int]
-
-        func zone(_ files: some FileSystem) -> TimeZoneRules? {
-            guard let name = self.entries["zone"], name != TimeZoneRules.utc.name else { return .utc }
-            return try? TimeZoneRules(named: name, from: files)
-        }
-    }
-
     /// The names of the checkpoints of the archive and the exports.
     private mutating func projectionNames() -> [String] {
         do throws(FileSystemError) {
@@ -193,7 +184,7 @@ package struct DataVerifier<Files: FileSystem> {
         return bytes
     }
 
-    private mutating func checkpoint(_ name: String) -> Checkpoint? {
+    private mutating func checkpoint(_ name: String) -> ProjectionCheckpoint? {
         let path = "state/\(name).state"
         let bytes = self.states[name]
         guard let bytes else {
@@ -204,37 +195,16 @@ package struct DataVerifier<Files: FileSystem> {
             self.report.add(Problem(.missing, path, "the checkpoint is gone; a start recreates it as far as possible"))
             return nil
         }
-        guard let image = StateImage(bytes: bytes) else {
-            self.report.add(Problem(.damaged, path, at: 0, byteCount: bytes.count, "it has no complete commit"))
-            return nil
-        }
-        if image.validByteCount < bytes.count {
-            self.report.add(
-                Problem(
-                    .damaged, path, at: image.validByteCount, byteCount: bytes.count - image.validByteCount,
-                    "the last commit is incomplete; a start uses the state before it"))
-        }
-        guard let position = image.entries["position"].flatMap({ Int($0) }) else {
-            self.report.add(Problem(.damaged, path, "it has no position in the journal"))
-            return nil
-        }
-        if position > self.journalEnd.rawValue {
-            if name == "archive" { self.reportJournalEnd(before: position) }
-            self.report.add(
-                Problem(
-                    .disagreement, path,
-                    "it is at \(position), but the journal ends at \(self.journalEnd): a part of the journal is gone"
-                ))
-        }
-        var lengths: [String: Int] = [:]
-        for (key, value) in image.entries where key.hasPrefix(FileSet<Files>.keyPrefix) {
-            let file = String(key.dropFirst(FileSet<Files>.keyPrefix.utf8.count))
-            let length = Int(value) ?? -1
-            if length < 0 { self.report.add(Problem(.damaged, path, "it has no length for \(file)")) }
-            lengths[file] = max(0, length)
-        }
-        return Checkpoint(
-            path: path, position: JournalPosition(position), entries: image.entries, lengths: lengths)
+        let (checkpoint, problems) = ProjectionCheckpoint.verify(bytes, at: path)
+        self.report.add(problems)
+        guard let checkpoint, checkpoint.position > self.journalEnd else { return checkpoint }
+        if name == "archive" { self.reportJournalEnd(before: checkpoint.position) }
+        self.report.add(
+            Problem(
+                .disagreement, path,
+                "it is at \(checkpoint.position), but the journal ends at \(self.journalEnd): a part of the journal is gone"
+            ))
+        return checkpoint
     }
 
     // MARK: Journal
@@ -366,12 +336,13 @@ package struct DataVerifier<Files: FileSystem> {
     }
 
     /// Reports that bytes are missing at the journal's end.
-    private mutating func reportJournalEnd(before position: Int) {
+    private mutating func reportJournalEnd(before position: JournalPosition) {
         let end = self.journalEnd.rawValue
         self.report.add(
             Problem(
                 .short, self.lastSegment ?? Path.name(of: self.data.journal), at: end - self.lastSegmentStart.rawValue,
-                byteCount: position - end, "the journal ends here, but the archive was written up to \(position)"))
+                byteCount: position.rawValue - end,
+                "the journal ends here, but the archive was written up to \(position)"))
     }
 
     private func segmentPath(_ segment: JournalPosition) -> String {
@@ -394,5 +365,13 @@ package struct DataVerifier<Files: FileSystem> {
         } catch {
             self.unreadable(error)
         }
+    }
+}
+
+extension ProjectionCheckpoint {
+    /// `nil` if the machine does not know it.
+    func zone(_ files: some FileSystem) -> TimeZoneRules? {
+        guard let name = self.entries["zone"], name != TimeZoneRules.utc.name else { return .utc }
+        return try? TimeZoneRules(named: name, from: files)
     }
 }

@@ -194,6 +194,23 @@ final class ExportCheck {
     /// The export's folder below the data directory.
     var folder: String { "exports/\(self.name)" }
 
+    /// What the checkpoint says of a part; `nil` if it does not know it.
+    ///
+    /// - Parameter path: of its records.
+    func standing<Files>(ofPart stem: String, _ path: String) -> PartCheck<Files>.Standing? {
+        if let idsByteCount = self.lengths[stem + ".ids"] {
+            return .open(byteCount: self.lengths[path] ?? .max, idsByteCount: idsByteCount)
+        }
+        let open = self.entries[PartStanding.keyPrefix + Path.parent(of: stem)].flatMap(PartStanding.place(in:))
+        guard PartitionPath.partNumber(of: Path.name(of: stem)) ?? 0 < open?.number ?? 0 else { return nil }
+        return self.closing(stem).map { .closing(manifest: $0) } ?? .closed
+    }
+
+    /// The manifest of a file that is being compressed.
+    func closing(_ stem: String) -> [UInt8]? {
+        self.entries["closed:" + stem].map { Array($0.utf8) }
+    }
+
     /// Counts the lines that are not read and that the archive does not have, once all that it has was mapped.
     func countUnread(_ poison: PoisonedLines?) {
         let count = poison?.count(unreadBy: self.readers.union([PoisonOffsets.archive])) ?? 0

@@ -76,6 +76,12 @@ package struct ObjectListing: Hashable, Sendable {
         package let key: String
         package let byteCount: Int
         package let modified: WallTime
+
+        package init(key: String, byteCount: Int, modified: WallTime) {
+            self.key = key
+            self.byteCount = byteCount
+            self.modified = modified
+        }
     }
 
     package var objects: [Object]

@@ -29,6 +29,30 @@ package struct DayFolder: Hashable, Sendable {
     package static var manifestName: String { "manifest.json" }
     package static var successName: String { "_SUCCESS" }
 
+    /// Verifies a folder's `_SUCCESS`, which exists where a day's manifest does, and is empty.
+    ///
+    /// - Parameters:
+    ///   - byteCount: its length; `nil` if it does not exist.
+    ///   - folder: of an archive's or of an export's day.
+    ///   - isSealed: whether the day has a manifest.
+    ///   - isChanging: whether a seal may be about to write either of them.
+    package static func verifySuccess(
+        _ byteCount: Int?, in folder: String, isSealed: Bool, isChanging: Bool
+    ) -> [Problem] {
+        let path = Path.join(folder, Self.successName)
+        var problems: [Problem] = []
+        if let byteCount, byteCount > 0 {
+            problems.append(
+                Problem(.unexplained, path, at: 0, byteCount: byteCount, "this file is always empty"))
+        }
+        guard !isChanging, isSealed != (byteCount != nil) else { return problems }
+        return problems + [
+            isSealed
+                ? Problem(.missing, path, "the day's manifest exists: readers that wait for _SUCCESS skip the day")
+                : Problem(.disagreement, path, "the day has no manifest: readers take it for finished")
+        ]
+    }
+
     /// The stem of the file that gets a day's lines after `revision` seals.
     package static func openPart(revision: Int) -> String {
         revision == 0 ? PartitionPath.part(1) : PartitionPath.late(revision)
@@ -184,6 +208,24 @@ extension DayManifest {
                 json.member("other_lines", self.otherLineCount)
                 if self.erasedLineCount > 0 { json.member("erased", self.erasedLineCount) }
             })
+    }
+
+    /// Verifies the bytes of a manifest by themselves, and against the folder that they are in.
+    ///
+    /// - Returns: `nil` for bytes that are no manifest; and what is wrong.
+    package static func verify(
+        _ bytes: [UInt8], at path: String, in folder: DayFolder
+    ) -> (manifest: DayManifest?, problems: [Problem]) {
+        guard let manifest = DayManifest(json: bytes) else { return (nil, [ManifestLine.unreadable(bytes, at: path)]) }
+        var problems: [Problem] = []
+        let (environment, bundle, day) = (manifest.environment, manifest.bundle, manifest.day)
+        if environment != folder.environment || bundle != folder.bundle || day != folder.day {
+            problems.append(Problem(.disagreement, path, "it is of \(environment), \(bundle), \(day)"))
+        }
+        if let contradiction = manifest.contradiction(in: bytes) {
+            problems.append(Problem(.disagreement, path, contradiction))
+        }
+        return (manifest, problems + ManifestLine.problems(in: bytes, at: path))
     }
 
     /// What in a manifest's text contradicts its own files; `nil` if nothing does.

@@ -93,6 +93,19 @@ package struct FileSet<Files: FileSystem>: ~Copyable {
         return lengths
     }
 
+    /// Verifies the length of a file that a checkpoint or a manifest states.
+    ///
+    /// - Parameter byteCount: the file's; `nil` if it does not exist.
+    package static func verify(_ path: String, _ byteCount: Int?, stated: Int) -> Problem? {
+        guard let byteCount else {
+            return stated > 0
+                ? Problem(.missing, path, at: 0, byteCount: stated, "the checkpoint lists it") : nil
+        }
+        guard byteCount < stated else { return nil }
+        return Problem(
+            .short, path, at: byteCount, byteCount: stated - byteCount, "the checkpoint states \(stated) bytes")
+    }
+
     /// Prepares a set that has no files yet.
     ///
     /// - Parameter stop: once it is set, appending and syncing end with ``FileSystemError/isStop``, even between the

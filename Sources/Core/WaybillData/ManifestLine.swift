@@ -33,6 +33,17 @@ package enum ManifestLine {
             body + self.start + Hexadecimal.text(Self.checksum(body), digitCount: self.digitCount).utf8 + self.end)
     }
 
+    /// What is wrong with the line of a manifest that can be read.
+    package static func problems(in line: [UInt8], at path: String) -> [Problem] {
+        guard Self.isIntact(line) == false else { return [] }
+        return [Problem(.damaged, path, at: 0, byteCount: line.count, "it does not match the checksum in it")]
+    }
+
+    /// The problem of bytes that cannot be read as a manifest.
+    package static func unreadable(_ bytes: [UInt8], at path: String) -> Problem {
+        Problem(.damaged, path, at: 0, byteCount: bytes.count, "it is not a readable manifest")
+    }
+
     private static func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
         bytes.withUnsafeBytes { FrameChecksum.checksum(continuing: 0, $0) }
     }

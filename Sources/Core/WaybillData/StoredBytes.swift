@@ -91,6 +91,60 @@ package final class StoredBytes<Files: FileSystem> {
         try bytes.visit(body)
     }
 
+    /// Opens a file, unless it does not exist.
+    package static func ifThere(
+        path: String, isCompressed: Bool, files: Files
+    ) throws(FileSystemError) -> StoredBytes<Files>? {
+        do throws(FileSystemError) {
+            return try StoredBytes(path: path, isCompressed: isCompressed, files: files)
+        } catch {
+            guard error.errno == Errno.noEntry else { throw error }
+            return nil
+        }
+    }
+
+    /// Reads the bytes, and verifies the digests that a manifest states of them.
+    ///
+    /// - Parameters:
+    ///   - path: in problems, without `.gz`.
+    ///   - digests: of the bytes, and of the compressed file; `nil` without a manifest.
+    /// - Returns: whether all could be inflated; and what is wrong.
+    package func verify(
+        as path: String, upTo byteCount: Int = .max, _ digests: (raw: String, compressed: String?)?,
+        _ body: (UnsafeRawBufferPointer) -> Void
+    ) throws(FileSystemError) -> (isWhole: Bool, problems: [Problem]) {
+        var digest = SHA256Digest()
+        do throws(PartReadError) {
+            try self.visit(upTo: byteCount) { piece in
+                if digests != nil { digest.update(piece) }
+                body(piece)
+            }
+        } catch {
+            guard case .damaged(_, let offset, let cause) = error else { throw error.onDisk }
+            let end = try self.files.status(at: self.path)?.byteCount ?? offset
+            return (
+                false, [Problem(.damaged, path + ".gz", at: offset, byteCount: max(0, end - offset), cause.code)]
+            )
+        }
+        guard let digests else { return (true, []) }
+        var problems: [Problem] = []
+        if let stated = digests.compressed {
+            let own = try SHA256Digest.ofFile(self.path, self.files)
+            if own != stated {
+                problems.append(
+                    Problem(.different, path + ".gz", "its SHA-256 is \(own), but its manifest states \(stated)"))
+            }
+        }
+        let own = digest.finish()
+        if own != digests.raw {
+            problems.append(
+                Problem(
+                    .different, self.isCompressed ? path + ".gz" : path,
+                    "the SHA-256 of its content is \(own), but its manifest states \(digests.raw)"))
+        }
+        return (true, problems)
+    }
+
     /// Makes a file again as it was before it was compressed, durable under its name; the compressed one is kept.
     package static func inflate(_ path: String, files: Files) throws(PartReadError) {
         let bytes = try PartReadError.withDisk { () throws(FileSystemError) in

@@ -1,21 +1,27 @@
-internal import WaybillData
 internal import WaybillProtocol
-internal import WaybillSystem
+package import WaybillSystem
 
 /// What a segment has after the start of the next one: a group that a failing disk neither stored nor let go.
 ///
 /// The receiver leaves such bytes where it can neither copy nor cut them (`Protocol/formats/journal.md`, section 4).
-struct JournalLeftover<Files: FileSystem> {
+package struct JournalLeftover<Files: FileSystem> {
     /// A line that is cut off must say at least what it is.
     private static var verbs: [String] { ["MARK ", "OPEN ", "BATCH ", "SKIP ", "SEAL ", "AT ", "TAIL ", "SEALED "] }
 
-    let path: String
-    let segment: JournalPosition
-    let files: Files
+    private let path: String
+    private let segment: JournalPosition
+    private let files: Files
+
+    /// - Parameter path: the segment's.
+    package init(path: String, segment: JournalPosition, files: Files) {
+        self.path = path
+        self.segment = segment
+        self.files = files
+    }
 
     /// Whether a receiver wrote the bytes from `offset` on: entries of a journal, of which the last may be cut off, and what
     /// the disk dropped of them.
-    func isExplained(from offset: Int, to end: Int) throws(FileSystemError) -> Bool {
+    package func isExplained(from offset: Int, to end: Int) throws(FileSystemError) -> Bool {
         let file = try self.files.open(self.path, .read)
         defer { self.files.close(file) }
         var offset = offset

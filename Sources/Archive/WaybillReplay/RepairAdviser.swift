@@ -2,13 +2,6 @@ internal import WaybillData
 internal import WaybillExport
 internal import WaybillSystem
 
-/// What a problem means, and what repairs it.
-package struct Repair: Hashable, Sendable {
-    package var meaning = ""
-    /// A command, or what to do by hand.
-    package var step = ""
-}
-
 /// Knows for each kind of file what a problem in it means and how it is repaired.
 ///
 /// - SeeAlso: `Documentation/verification.md`.
