@@ -314,7 +314,7 @@ class SendTests(PeerTest):
 
 
 class LieTests(PeerTest):
-    """The Python client and receivers that hold nothing of what they say (protocol.md, 8 and 9)."""
+    """The Python client and receivers that hold nothing of what they say (protocol.md, sections 8 and 9)."""
 
     def test_the_client_believes_no_lie(self):
         """A proof of too few bytes, of other bytes, of another id, or none: it gives up, and the file stays as it was."""
@@ -334,7 +334,7 @@ class LieTests(PeerTest):
 
 
 class SealedTests(PeerTest):
-    """A stream that was sealed in an earlier session (protocol.md, 6.2): what the agent had sent by then is ignored."""
+    """A stream sealed in an earlier session (protocol.md, section 6.2): what the agent had sent by then is ignored."""
 
     def session(self, agent):
         """A connection behind its handshake."""

@@ -322,7 +322,7 @@ class Session:
             stream.owner = self
 
     def is_claimed(self, stream, message):
-        """Section 5: what the fleet has ends where `OPEN` said; what is before the fleet may end earlier."""
+        """Section 5.8: what the fleet has ends where `OPEN` said; what is before the fleet may end earlier."""
         end = message["offset"] + message["length"]
         claimed, proof = self.claims[message["number"]]
         if self.fleet is None or claimed is None:

@@ -108,7 +108,7 @@ class Sender:
     # Where to continue.
 
     def choose(self):
-        """Section 8: a segment has one stream. Of a file, the incarnations are asked for up to the first unknown one.
+        """Section 9: a segment has one stream. Of a file, the incarnations are asked for up to the first unknown one.
         It continues in the one that agrees furthest; if that one is sealed and the file longer, in the unknown one."""
         best = free = None
         while free is None and (self.options.walk or not self.streams):

@@ -1,7 +1,7 @@
 internal import WaybillSystem
 
 extension Message {
-    /// The message's line with its LF, as defined in `Protocol/protocol.md` section 3.
+    /// The message's line with its LF, as defined in `Protocol/protocol.md`, section 3.
     package var encoded: [UInt8] {
         Array((self.text + "\n").utf8)
     }

@@ -24,7 +24,7 @@ package struct ProofDigest: Hashable, Sendable {
 /// The digest is over the stream's id, the offset, and the last ``byteCount`` bytes below the offset. The count is fixed
 /// by the offset: a prover who could choose it would prove one byte, LF.
 ///
-/// - SeeAlso: `Protocol/protocol.md`, "Proofs".
+/// - SeeAlso: `Protocol/protocol.md`, section 8.
 package struct StreamProof: Hashable, Sendable {
     /// The most bytes below an offset that a proof covers.
     package static let byteCountMax = 512

@@ -8,7 +8,7 @@ internal import WaybillSystem
 /// The uploader advances it from its own thread; connections that wait for a position hear of it on their event loops.
 /// `ACK` never waits for it: only `STORED` and `SEALED` do.
 ///
-/// - SeeAlso: `Protocol/protocol.md`, sections 5 and 14.
+/// - SeeAlso: `Protocol/protocol.md`, section 20.1.
 package final class FleetMembership: Sendable {
     /// Connections of one event loop that wait.
     private struct Waiting {

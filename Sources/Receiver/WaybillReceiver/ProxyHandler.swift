@@ -21,7 +21,7 @@ package struct ConnectionOrigin: Hashable, Sendable {
 ///     accepted ─▶ ProxyHandler ── header ─▶ ArrivalHandler ─▶ TLS ─▶ ConnectionHandler
 ///                      └─ none in time, another one, not from a listed address ─▶ closed
 ///
-/// - SeeAlso: ``ProxyHeader``; `Protocol/protocol.md`, section 2.
+/// - SeeAlso: ``ProxyHeader``; `Protocol/protocol.md`, section 2.1.
 package struct ProxiedListener: Hashable, Sendable {
     package var place: ListeningPlace?
     /// Addresses and networks of proxies; every user that may open a socket's file is one.
