@@ -80,7 +80,7 @@ package struct ReceiverCounts: Hashable, Sendable {
     }
 }
 
-/// What became of files, apart from what was shipped of them.
+/// Files, and bytes of files, that are not shipped.
 package struct FileCounts: Hashable, Sendable {
     /// Bytes of unfinished last lines, which wait for their LF; known at the end of a run.
     package private(set) var heldByteCount = 0
