@@ -1,11 +1,13 @@
 import ArgumentParser
 import Testing
+import WaybillAgent
 import WaybillEvent
 import WaybillExport
 import WaybillProjection
 import WaybillReplay
 import WaybillReport
 import WaybillSystem
+import WaybillTail
 
 @testable import WaybillCommands
 
@@ -46,5 +48,36 @@ struct OptionGroupTests {
         #expect(request.zone?.name == "UTC")
         let backwards = try ReplaySelection.parse(["--from", "2026-11-02", "--to", "2026-11-01"])
         #expect(throws: ValidationError.self) { try backwards.check() }
+    }
+
+    @Test func `spools and files of other programs are sources of an agent`() throws {
+        let options = try AgentSourceOptions.parse([
+            "--spool", "/a", "--spool", "/b", "--group", "shop", "--glob", "/log/*.json", "--exclude", "/log/x.json",
+            "--env", "dev", "--bundle", "com.example.web", "--time-member", "time", "--follow-links",
+        ])
+        try options.check()
+        let sources = try options.sources()
+        #expect(
+            sources.map(\.files) == [
+                .spool(directory: "/a"), .spool(directory: "/b"), .files(patterns: ["/log/*.json"]),
+            ])
+        #expect(sources.map(\.group) == ["shop", "shop", nil])
+        #expect(sources.map(\.followsLinks) == [false, false, true])
+        #expect(sources[2].excludes == ["/log/x.json"] && sources[2].timeMember == "time")
+        #expect(try AgentSourceOptions.parse([]).sources().isEmpty)
+    }
+
+    private static let wrongSources = [
+        ["--exclude", "/x"], ["--spool", "/a/*", "--group", "shop"], ["--glob", "/log/*.json", "--env", "dev"],
+        ["--spool", "/a", "--bundle", "with space"],
+    ]
+
+    @Test(arguments: Self.wrongSources)
+    func `options that fit no source are refused`(_ arguments: [String]) throws {
+        let options = try AgentSourceOptions.parse(arguments)
+        #expect(throws: ValidationError.self) {
+            try options.check()
+            _ = try options.sources()
+        }
     }
 }

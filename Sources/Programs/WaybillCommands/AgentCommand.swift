@@ -3,8 +3,6 @@ import Logging
 import ServiceLifecycle
 import UnixSignals
 import WaybillAgent
-import WaybillEvent
-import WaybillExport
 import WaybillHost
 import WaybillProtocol
 import WaybillSystem
@@ -38,41 +36,7 @@ struct AgentCommand: AsyncParsableCommand {
     @Option(name: .customLong("to"), help: .key("agent.to"), transform: OptionReader.address)
     var receivers: [NetworkAddress] = []
 
-    @Option(help: .key("agent.sources.spool"))
-    var spool: [String] = []
-
-    @Option(help: .key("agent.sources.files"))
-    var glob: [String] = []
-
-    @Option(help: .key("agent.sources.exclude"))
-    var exclude: [String] = []
-
-    @Option(help: .key("agent.sources.env"))
-    var env: DeploymentEnvironment?
-
-    @Option(help: .key("agent.sources.bundle"))
-    var bundle: String?
-
-    @Option(help: .key("agent.sources.time"))
-    var timeMember: String?
-
-    @Option(help: .key("agent.sources.name"))
-    var nameMember: String?
-
-    @Option(help: .key("agent.sources.user"))
-    var userMember: String?
-
-    @Option(help: .key("agent.sources.anonymous"))
-    var anonymousMember: String?
-
-    @Flag(help: .key("agent.sources.follow_links"))
-    var followLinks = false
-
-    @Flag(help: .key("agent.sources.poll"))
-    var poll = false
-
-    @Option(help: .key("agent.sources.group"))
-    var group: String?
+    @OptionGroup var sources: AgentSourceOptions
 
     @OptionGroup var tls: AgentTLSOptions
 
@@ -115,16 +79,7 @@ struct AgentCommand: AsyncParsableCommand {
         guard (0...86_400).contains(self.patience) else {
             throw ValidationError("--patience must be 0 to 86400 seconds")
         }
-        if let bundle, !StreamDescription.isBundle(bundle) {
-            throw ValidationError("--bundle must have \(StreamDescription.bundleRule)")
-        }
-        for (option, patterns) in [("--glob", self.glob), ("--exclude", self.exclude), ("--spool", self.spool)] {
-            for pattern in patterns {
-                guard let problem = SourcePatterns.problem(of: pattern, isSpool: option == "--spool") else { continue }
-                throw ValidationError("\(option) '\(pattern)' \(problem)")
-            }
-        }
-        if !self.exclude.isEmpty, self.glob.isEmpty { throw ValidationError("--exclude is for --glob only") }
+        try self.sources.check()
     }
 
     func run() async throws {
@@ -233,28 +188,7 @@ struct AgentCommand: AsyncParsableCommand {
         }
         if let state { configuration.stateDirectory = state }
         if !self.receivers.isEmpty { configuration.receivers = self.receivers }
-        if let group, let pattern = self.spool.first(where: GlobPattern.hasWildcard) {
-            throw ValidationError("--group \(group) is for spools without wildcards; \(pattern) has one")
-        }
-        configuration.sources += self.spool.map {
-            var source = AgentSource(files: .spool(directory: $0), environment: "prod", bundle: "unknown")
-            source.group = self.group
-            source.isPolled = self.poll
-            return source
-        }
-        if !self.glob.isEmpty {
-            guard let env, let bundle else {
-                throw ValidationError("--glob needs --env and --bundle, which foreign lines do not contain")
-            }
-            var source = AgentSource(
-                files: .files(patterns: self.glob), environment: env.rawValue, bundle: bundle,
-                timeMember: self.timeMember, nameMember: self.nameMember, userMember: self.userMember,
-                anonymousMember: self.anonymousMember)
-            source.followsLinks = self.followLinks
-            source.excludes = self.exclude
-            source.isPolled = self.poll
-            configuration.sources.append(source)
-        }
+        configuration.sources += try self.sources.sources()
         if let compression {
             configuration.compression.level = try Self.checked(
                 compression, "--compression", in: Self.compressionLevels)
