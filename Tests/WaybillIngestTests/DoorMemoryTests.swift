@@ -173,13 +173,13 @@ import WaybillSystem
         new.spool = "/other"
         new.certificate = "door.pem"
         new.privateKey = "door.key"
-        new.memoryByteCountMax = 16 << 20
+        new.limits.memoryByteCountMax = 16 << 20
         let taken = started.taking(new)
         #expect(taken.listen == started.listen)
         #expect(taken.spool == "/spool")
         #expect(taken.certificate == nil)
         #expect(taken.privateKey == nil)
-        #expect(taken.memoryByteCountMax == 16 << 20)
+        #expect(taken.limits.memoryByteCountMax == 16 << 20)
         #expect(taken.keys == new.keys)
     }
 }

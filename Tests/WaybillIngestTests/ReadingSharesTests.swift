@@ -56,11 +56,24 @@ import WaybillSystem
             configuration.places(fileCountMax: own + 1000) == ConnectionLimits(countMax: 1000, groupCountMax: 250))
         #expect(configuration.places(fileCountMax: 100) == ConnectionLimits(countMax: 25, groupCountMax: 7))
         // A small part is not rounded away.
-        configuration.shareConnectionCountMax = 3
+        configuration.limits.shareConnectionCountMax = 3
         #expect(
             configuration.places(fileCountMax: 20_000) == ConnectionLimits(countMax: 20_000 - own, groupCountMax: 3))
-        configuration.connectionCountMax = 3
-        configuration.shareConnectionCountMax = 1
+        configuration.limits.connectionCountMax = 3
+        configuration.limits.shareConnectionCountMax = 1
         #expect(configuration.places(fileCountMax: 1024) == ConnectionLimits(countMax: 3, groupCountMax: 1))
+    }
+
+    @Test func `a body of 64 KiB must arrive at its pace, and a share must have room for one`() {
+        var limits = DoorLimits()
+        limits.bodyByteRateMin = 8 << 10
+        let interval = Duration.seconds(5)
+        let arrived = [(63 << 10, 62 << 10), (64 << 10, 0), (104 << 10, 64 << 10), (104 << 10, 65 << 10)]
+        #expect(arrived.map { limits.isSlow($0.0, before: $0.1, interval) } == [false, false, false, true])
+        limits.bodyByteRateMin = 0
+        #expect(!limits.isSlow(64 << 10, before: 64 << 10, interval))
+        #expect(limits.hasRoomForBody)
+        limits.shareByteCountMax = limits.bodyByteCountMax - 1
+        #expect(!limits.hasRoomForBody)
     }
 }

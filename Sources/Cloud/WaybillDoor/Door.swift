@@ -12,7 +12,7 @@ internal import WaybillSystem
 ///                        └─▶ DoorReaders (two threads), if it is large or compressed ─┘
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at
-/// most ``DoorConfiguration/memoryByteCountMax`` (``DoorMemory``); the idle connections (``ConnectionPlaces``); the ids of the last
+/// most ``DoorLimits/memoryByteCountMax`` (``DoorMemory``); the idle connections (``ConnectionPlaces``); the ids of the last
 /// minutes. What a reload changes applies to requests whose head comes after it (``DoorSettings``).
 ///
 /// - SeeAlso: `Documentation/ingest.md`; requests with their lines and faults in `Protocol/vectors/ingest/`.
@@ -158,7 +158,7 @@ final class Door: Sendable {
             return try RequestBody.text(
                 of: reading.body, encoding: reading.headers.first(name: "content-encoding")?.lowercased(),
                 query: reading.query, reading.dialect,
-                byteCountMax: reading.settings.configuration.bodyByteCountMax)
+                byteCountMax: reading.settings.configuration.limits.bodyByteCountMax)
         } catch {
             switch error {
             case .tooLarge: throw Refusal(reason: .tooLarge)

@@ -71,8 +71,6 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     /// How often a body's pace is judged.
     private static let paceInterval = Duration.seconds(5)
-    /// A smaller body may come as slowly as a network without reception makes it.
-    private static let pacedByteCountMin = 64 << 10
 
     init(_ door: Door, decoder: any RemovableChannelHandler, http: [any RemovableChannelHandler]) {
         self.door = door
@@ -108,7 +106,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// Waits for a request.
     private func rest(_ settings: DoorSettings, _ context: ChannelHandlerContext) {
         self.restedAt = self.door.clock.monotonicTime()
-        self.look(at: self.restedAt + settings.configuration.idleDuration, context)
+        self.look(at: self.restedAt + settings.configuration.limits.idleDuration, context)
     }
 
     private func look(at time: MonotonicTime, _ context: ChannelHandlerContext) {
@@ -128,7 +126,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func look(_ context: ChannelHandlerContext) {
         switch self.phase {
         case .idle, .ending:
-            let end = self.restedAt + self.door.settings.configuration.idleDuration
+            let end = self.restedAt + self.door.settings.configuration.limits.idleDuration
             guard self.door.clock.monotonicTime() < end else { return context.close(promise: nil) }
             self.look(at: end, context)
         case .body(let request): self.watch(request, context)
@@ -155,7 +153,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
         case (.body(let bytes), _) where !self.pieces.take(bytes.readableBytes): self.endBody(context)
         case (.body(let bytes), .body(var request)):
             let configuration = request.settings.configuration
-            guard request.body.count + bytes.readableBytes <= configuration.bodyByteCountMax else {
+            guard request.body.count + bytes.readableBytes <= configuration.limits.bodyByteCountMax else {
                 return self.refuse(.tooLarge, request, context)
             }
             if let refusal = self.door.room.take(bytes.readableBytes, for: request.place, configuration.room) {
@@ -223,7 +221,7 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
     ) {
         let settings = self.door.settings
         if let length = head.headers.first(name: "content-length").flatMap({ Int($0) }),
-            length > settings.configuration.bodyByteCountMax
+            length > settings.configuration.limits.bodyByteCountMax
         {
             return self.refuse(.tooLarge, head, context)
         }
@@ -274,14 +272,12 @@ final class DoorHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     /// Ends a request that takes too long, or whose body does not arrive at the pace that it must have.
     private func watch(_ request: Request, _ context: ChannelHandlerContext) {
-        let configuration = request.settings.configuration
+        let limits = request.settings.configuration.limits
         let now = self.door.clock.monotonicTime()
-        let end = request.began + configuration.requestDuration
+        let end = request.began + limits.requestDuration
         var isSlow = now >= end
         if now - self.pacedAt >= Self.paceInterval {
-            let isPaced = self.arrived.now >= Self.pacedByteCountMin && self.arrived.before > 0
-            let pace = configuration.bodyByteRateMin * Int(Self.paceInterval / .seconds(1))
-            isSlow = isSlow || isPaced && self.arrived.now - self.arrived.before < pace
+            isSlow = isSlow || limits.isSlow(self.arrived.now, before: self.arrived.before, Self.paceInterval)
             self.arrived.before = self.arrived.now
             self.pacedAt = now
         }

@@ -16,7 +16,7 @@ final class DoorSettings: Sendable {
         self.configuration = configuration
         self.places = configuration.places(
             fileCountMax: ProcessLimits.raiseOpenFileCount(
-                to: configuration.connectionCountMax + configuration.ownFileCount))
+                to: configuration.limits.connectionCountMax + configuration.ownFileCount))
         self.standings = Dictionary(
             configuration.keys.map { key in
                 let name = key.source.key
@@ -71,7 +71,8 @@ final class DoorStanding: Sendable {
 
 extension DoorConfiguration {
     var room: DoorMemory.Limits {
-        DoorMemory.Limits(byteCountMax: self.memoryByteCountMax, shareByteCountMax: self.shareByteCountMax)
+        DoorMemory.Limits(
+            byteCountMax: self.limits.memoryByteCountMax, shareByteCountMax: self.limits.shareByteCountMax)
     }
 
     /// Files that are not senders' connections: segments and folders of spools, the quarantine, tunnels' connections to the receiver, and those
@@ -80,10 +81,9 @@ extension DoorConfiguration {
 
     /// - Parameter fileCountMax: how many files the process may have open.
     func places(fileCountMax: Int) -> ConnectionLimits {
-        let countMax = min(self.connectionCountMax, max(fileCountMax / 4, fileCountMax - self.ownFileCount))
-        // An address keeps its part of fewer ones, rounded up.
-        let share = self.shareConnectionCountMax * countMax + self.connectionCountMax - 1
-        return ConnectionLimits(countMax: countMax, groupCountMax: share / self.connectionCountMax)
+        let (countMax, shareCountMax) = self.limits.connections(
+            fileCountMax: max(fileCountMax / 4, fileCountMax - self.ownFileCount))
+        return ConnectionLimits(countMax: countMax, groupCountMax: shareCountMax)
     }
 }
 

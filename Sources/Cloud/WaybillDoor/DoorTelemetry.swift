@@ -137,7 +137,7 @@ package final class DoorTelemetry: Sendable {
 
     /// Says whether fewer connections may be open than the configuration has.
     func limited(_ settings: DoorSettings) {
-        let wanted = settings.configuration.connectionCountMax
+        let wanted = settings.configuration.limits.connectionCountMax
         guard settings.places.countMax < wanted else { return }
         self.logger.notice(
             "fewer connections are taken than ingest.connections: raise the limit of open files (LimitNOFILE, ulimit -n)",

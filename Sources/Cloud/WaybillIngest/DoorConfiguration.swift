@@ -22,26 +22,12 @@ package struct DoorConfiguration: Sendable {
     package var trustedProxies: [AddressRange] = []
     /// The same as they are written.
     package var proxies: [String] = []
-    /// A body, as it arrives and once it is inflated.
-    package var bodyByteCountMax = IngestLimits.bodyByteCountMax
-    /// Bodies that arrive or wait, of all connections.
-    package var memoryByteCountMax = 64 << 20
-    /// Of these bytes, those of one address.
-    package var shareByteCountMax = 16 << 20
-    package var connectionCountMax = 20_000
-    /// Of these connections, those of one address.
-    package var shareConnectionCountMax = 5_000
-    /// A body of 64 KiB or more must arrive so fast, in bytes a second; 0: as slowly as it likes.
-    package var bodyByteRateMin = 8 << 10
+    package var limits = DoorLimits()
     /// How long ids are known, so that a repeated request stores nothing.
     package var repeatDuration = Duration.seconds(600)
     package var repeatByteCountMax = 64 << 20
     /// Free space on the spool's file system that is left to others.
     package var freeByteCountMin = 50 << 20
-    /// A connection without a request.
-    package var idleDuration = Duration.seconds(75)
-    /// From a request's first byte to its last.
-    package var requestDuration = Duration.seconds(30)
     /// What started this process, and watches it.
     package var manager = ServiceManager.none
     /// This program and its version.
@@ -86,6 +72,52 @@ extension DoorConfiguration: ReloadableConfiguration {
 
     /// Whether an address is a proxy's that is trusted.
     package func isProxy(_ address: String) -> Bool { self.trustedProxies.contains { $0.contains(address) } }
+}
+
+/// What senders may take of a door: memory, connections and time.
+package struct DoorLimits: Hashable, Sendable {
+    /// A body, as it arrives and once it is inflated.
+    package var bodyByteCountMax = IngestLimits.bodyByteCountMax
+    /// Bodies that arrive or wait, of all connections.
+    package var memoryByteCountMax = 64 << 20
+    /// Of these bytes, those of one address.
+    package var shareByteCountMax = 16 << 20
+    package var connectionCountMax = 20_000
+    /// Of these connections, those of one address.
+    package var shareConnectionCountMax = 5_000
+    /// A body of 64 KiB or more must arrive so fast, in bytes a second; 0: as slowly as it likes.
+    package var bodyByteRateMin = 8 << 10
+    /// A connection without a request.
+    package var idleDuration = Duration.seconds(75)
+    /// From a request's first byte to its last.
+    package var requestDuration = Duration.seconds(30)
+
+    /// A smaller body may come as slowly as a network without reception makes it.
+    private static let pacedByteCountMin = 64 << 10
+
+    package init() {}
+
+    /// Whether the share of an address has room for one body.
+    package var hasRoomForBody: Bool { self.shareByteCountMax >= self.bodyByteCountMax }
+
+    /// How many connections may be open where there are files for `fileCountMax` of them.
+    ///
+    /// An address keeps its part of fewer ones, rounded up.
+    package func connections(fileCountMax: Int) -> (countMax: Int, shareCountMax: Int) {
+        let countMax = min(self.connectionCountMax, fileCountMax)
+        let share = self.shareConnectionCountMax * countMax + self.connectionCountMax - 1
+        return (countMax, share / self.connectionCountMax)
+    }
+
+    /// Whether a body arrives too slowly.
+    ///
+    /// - Parameters:
+    ///   - byteCount: all that has arrived.
+    ///   - before: what had arrived `interval` ago; 0: the body had not begun.
+    package func isSlow(_ byteCount: Int, before: Int, _ interval: Duration) -> Bool {
+        guard byteCount >= Self.pacedByteCountMin, before > 0 else { return false }
+        return byteCount - before < self.bodyByteRateMin * Int(interval / .seconds(1))
+    }
 }
 
 /// Why a door cannot open: no one can listen there, or the machine lacks something.

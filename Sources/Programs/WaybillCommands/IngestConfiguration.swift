@@ -83,22 +83,26 @@ extension ConfigurationTable {
             "trusted_proxies", .texts, \.proxies, applies: .reload, default: "none", example: "[10.0.0.0/8]",
             "Addresses and networks whose `X-Forwarded-For` is believed.")
         ConfigurationKey(
-            "connections", .integer(1...1_000_000), \.connectionCountMax, applies: .reload,
+            "connections", .integer(1...1_000_000), \.limits.connectionCountMax, applies: .reload,
             "Connections that may be open at once; for one more, the one that has been silent longest ends.")
         ConfigurationKey(
-            "address_connections", .integer(1...1_000_000), \.shareConnectionCountMax, applies: .reload,
+            "address_connections", .integer(1...1_000_000), \.limits.shareConnectionCountMax, applies: .reload,
             "Of these connections, those of one address, or of one network of 64 bits in version 6.")
         ConfigurationKey(
-            "body_kib", .integer(64...65_536, factor: 1 << 10), \.bodyByteCountMax, unit: "KiB", applies: .reload,
+            "body_kib", .integer(64...65_536, factor: 1 << 10), \.limits.bodyByteCountMax, unit: "KiB",
+            applies: .reload,
             "The largest body, as it arrives and inflated.")
         ConfigurationKey(
-            "memory_mib", .integer(16...65_536, factor: 1 << 20), \.memoryByteCountMax, unit: "MiB", applies: .reload,
+            "memory_mib", .integer(16...65_536, factor: 1 << 20), \.limits.memoryByteCountMax, unit: "MiB",
+            applies: .reload,
             "Memory for bodies that arrive or wait; above it senders are asked to repeat (503).")
         ConfigurationKey(
-            "address_mib", .integer(1...65_536, factor: 1 << 20), \.shareByteCountMax, unit: "MiB", applies: .reload,
+            "address_mib", .integer(1...65_536, factor: 1 << 20), \.limits.shareByteCountMax, unit: "MiB",
+            applies: .reload,
             "Of this memory, that of one address, or of one network of 64 bits in version 6.")
         ConfigurationKey(
-            "body_kib_second", .integer(0...1024, factor: 1 << 10), \.bodyByteRateMin, unit: "KiB", applies: .reload,
+            "body_kib_second", .integer(0...1024, factor: 1 << 10), \.limits.bodyByteRateMin, unit: "KiB",
+            applies: .reload,
             "How fast a body of 64 KiB or more must arrive, each five seconds; 0: as slowly as it likes.")
         ConfigurationKey(
             "repeat_minutes", .duration(1...1440, unit: .seconds(60)), \.repeatDuration, unit: "minutes",
@@ -110,10 +114,11 @@ extension ConfigurationTable {
             "reserve_mib", .integer(0...1_000_000, factor: 1 << 20), \.freeByteCountMin, unit: "MiB",
             "Free space on the spool's disk that is left to others.")
         ConfigurationKey(
-            "idle_seconds", .duration(1...3600, unit: .seconds(1)), \.idleDuration, unit: "seconds", applies: .reload,
+            "idle_seconds", .duration(1...3600, unit: .seconds(1)), \.limits.idleDuration, unit: "seconds",
+            applies: .reload,
             "How long a connection may be open without a request.")
         ConfigurationKey(
-            "request_seconds", .duration(1...3600, unit: .seconds(1)), \.requestDuration, unit: "seconds",
+            "request_seconds", .duration(1...3600, unit: .seconds(1)), \.limits.requestDuration, unit: "seconds",
             applies: .reload,
             "How long a request may take from its first byte to its last.")
         ConfigurationKey(
@@ -206,7 +211,7 @@ extension ConfigurationFile {
             section.complain(
                 "streams", "is gone: agents reach the receiver through `line`, see Documentation/ingest.md")
         }
-        if configuration.shareByteCountMax < configuration.bodyByteCountMax {
+        if !configuration.limits.hasRoomForBody {
             section.complain("address_mib", "has no room for one body; make it larger, or body_kib smaller")
         }
         for proxy in configuration.proxies {
