@@ -30,18 +30,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     let journal: String
     var options: ExportOptions
     private var fingerprint: String
-    var description: ProviderDescription
     private let pending: PendingOptions?
-    private let isAgeJudged: Bool
     var state: StateStore<Files>
     var set: FileSet<Files>
-    private var exporter: Exporter
+    private var mapper: BatchMapper<Files>
     var sink: PartSink
-    /// The people whose lines are not exported.
-    package let erased: ErasedPeople?
-    package private(set) var poison: PoisonedLines?
-    private var readers: EventReaders
-    private var shifted: ShiftedLines<Files>
     var closed: ClosedFiles<Files>
     var owedSeals: OwedSeals<Files>
     /// Partitions written since the last checkpoint.
@@ -60,6 +53,10 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     package static var takesParsedLines: Bool { true }
     package var name: String { self.options.provider.rawValue }
+    var description: ProviderDescription { self.mapper.description }
+    /// The people whose lines are not exported.
+    package var erased: ErasedPeople? { self.mapper.readers.erased }
+    package var poison: PoisonedLines? { self.mapper.readers.poison }
 
     /// Prepares an export.
     ///
@@ -75,10 +72,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         let erased = try ErasedPeople.read(in: data)
         let poison = try PoisonedLines.read(in: data)
         let state = try StateStore(path: statePath, files: data.files)
-        self.erased = erased
-        self.poison = poison
-        self.readers = EventReaders(erased: erased, poison: poison)
-        self.shifted = ShiftedLines(root: data.root, files: data.files)
         self.root = data.root
         self.journal = data.journal
         self.files = data.files
@@ -86,14 +79,14 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.options = options
         self.fingerprint = options.fingerprint
         self.pending = pending
-        self.isAgeJudged = isAgeJudged
-        self.exporter = Exporter(options)
+        self.mapper = BatchMapper(
+            options, root: data.root, files: data.files, erased: erased, poison: poison, isAgeJudged: isAgeJudged)
         self.openDays = OpenDays(CutOff(zone: options.zone, secondOfDay: options.cutOffSecond))
         self.owedSeals = OwedSeals(root: data.root, files: data.files)
-        self.description = self.exporter.description
-        self.sink = PartSink(self.exporter)
+        self.sink = PartSink(self.mapper.exporter)
         self.closed = ClosedFiles(
-            of: options.provider, fileExtension: self.description.fileExtension, root: data.root, files: data.files)
+            of: options.provider, fileExtension: self.mapper.description.fileExtension, root: data.root,
+            files: data.files)
         self.state = state
         self.set = FileSet(
             root: data.root, files: data.files, openFileCountMax: data.openFileCountMax, stop: data.stop)
@@ -148,8 +141,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     package mutating func recover() throws(FileSystemError) -> ProjectionRecovery {
         self.touchedKeys = []
         self.receivedAt = .unknown
-        self.exporter = Exporter(self.options)
-        self.description = self.exporter.description
+        self.mapper.use(self.options)
         self.closed.reset(fileExtension: self.description.fileExtension)
         try self.state.settle()
         var notes = self.state.recovery.notes
@@ -170,7 +162,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.owedSeals.find(in: self.state.entries)
         try self.finishSeals()
         self.lines.recover()
-        self.sink.reset(to: self.checkpointedStandings, self.exporter)
+        self.sink.reset(to: self.checkpointedStandings, self.mapper.exporter)
         try self.findOpenDays()
         notes.append(recovery.summary)
         return ProjectionRecovery(
@@ -231,24 +223,9 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         if let options = self.pending?.take() { try self.goOn(with: options, from: batch.position) }
         self.arrive(at: batch.receivedAt)
         self.lines.addRead(batch.lineCount)
-        let reader = self.readers.reader(for: batch.description)
-        let shifted = try self.shifted.lines(of: batch)
         let refusedCount = self.sink.counts.refused
         let outcomes = self.sink.counts.outcomes
-        var parsedEnd = 0
-        if let parse = batch.parse {
-            parse.lines.forEach(in: batch.raw) {
-                self.export(
-                    $0, reader.source, receivedAt: batch.receivedAt, isShifted: shifted.contains($0.streamOffset))
-            }
-            parsedEnd = parse.lines.end
-        }
-        batch.raw.forEachLine(from: parsedEnd) { range in
-            let line = UnsafeRawBufferPointer(rebasing: batch.raw[range])
-            let offset = batch.offset.rawValue + UInt64(range.lowerBound)
-            self.export(
-                line, reader, at: offset, receivedAt: batch.receivedAt, isShifted: shifted.contains(offset))
-        }
+        self.lines.addQuarantined(try self.mapper.map(batch, to: &self.sink))
         if self.sink.counts.refused > refusedCount {
             self.lines.addRefused(of: batch, by: self.name, from: outcomes, to: self.sink.counts.outcomes)
         }
@@ -256,22 +233,11 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     }
 
     package func rehearse(_ line: ProjectedBatch) {
-        var exporter = Exporter(self.options)
-        var sink = PartSink(exporter)
-        var readers = EventReaders(erased: self.erased)
-        let reader = readers.reader(for: line.description)
-        line.raw.forEachLine { range in
-            _ = exporter.export(
-                UnsafeRawBufferPointer(rebasing: line.raw[range]), reader,
-                at: line.offset.rawValue + UInt64(range.lowerBound), receivedAt: line.receivedAt,
-                isAgeJudged: self.isAgeJudged, to: &sink)
-        }
-        exporter.finishGroup(to: &sink)
+        self.mapper.rehearse(line)
     }
 
     package mutating func use(_ poison: PoisonedLines) {
-        self.poison = poison
-        self.readers.use(poison)
+        self.mapper.use(poison)
     }
 
     /// Closes the parts that take no records of that time.
@@ -304,27 +270,12 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.pending?.applied(options, recovery.report)
     }
 
-    /// Maps one line of a batch; ``finishBatch()`` follows the last.
-    ///
-    /// - Parameter offset: where the line begins in its stream.
-    private mutating func export(
-        _ line: UnsafeRawBufferPointer, _ reader: EventReader, at offset: UInt64, receivedAt: WallTime, isShifted: Bool
-    ) {
-        self.arrive(at: receivedAt)
-        let isEvent = self.exporter.export(
-            line, reader, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
-            to: &self.sink)
-        if !isEvent { self.lines.addQuarantined(1) }
-    }
-
     /// Maps one line that was already parsed; ``finishBatch()`` follows the last of its batch.
     package mutating func export(
         _ line: ParsedLine, _ source: SourceDescription, receivedAt: WallTime, isShifted: Bool
     ) {
         self.arrive(at: receivedAt)
-        let isEvent = self.exporter.export(
-            line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
-            to: &self.sink)
+        let isEvent = self.mapper.map(line, source, receivedAt: receivedAt, isShifted: isShifted, to: &self.sink)
         if !isEvent { self.lines.addQuarantined(1) }
     }
 
@@ -334,9 +285,8 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         receivedAt: WallTime, isShifted: Bool
     ) {
         self.arrive(at: receivedAt)
-        self.exporter.export(
-            line, facts, source: source, at: offset, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged,
-            isShifted: isShifted, to: &self.sink)
+        self.mapper.map(
+            line, facts, source, at: offset, receivedAt: receivedAt, isShifted: isShifted, to: &self.sink)
     }
 
     /// Maps one line whose event was refused before; ``finishBatch()`` follows the last.
@@ -364,7 +314,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
 
     /// Closes the request that the last events share.
     package mutating func finishGroup() {
-        self.exporter.finishGroup(to: &self.sink)
+        self.mapper.finishGroup(to: &self.sink)
     }
 
     /// Writes the output of the batches since the last call; it is not durable before a checkpoint.
@@ -436,7 +386,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.owedSeals.add(days.map { self.path($0.key) })
         self.touchedKeys = []
         self.sink.checkpointed()
-        self.lines.checkpointed(self.exporter.takeCensus())
+        self.lines.checkpointed(self.mapper.takeCensus())
         self.openDays.remove(days.map(\.key))
         try self.finishSeals()
     }

@@ -202,9 +202,9 @@ extension StreamDescription {
 package struct EventReaders {
     private var readers: [StreamDescription: EventReader] = [:]
     /// The people whose lines are not read.
-    private let erased: ErasedPeople?
+    package let erased: ErasedPeople?
     /// The lines that are not read.
-    private var poison: PoisonedLines?
+    package private(set) var poison: PoisonedLines?
 
     private static var countMax: Int { 4096 }
 
