@@ -124,6 +124,34 @@ import WaybillTestSupport
             #expect(visitor.isValid == isValid)
         }
     }
+
+    private func text(_ line: borrowing LineBuffer) -> String { String(decoding: line.bytes, as: UTF8.self) }
+
+    @Test func `nothing of a visitor is left for the next event`() {
+        var members = VisitorMembers()
+        var visitor = Visitor(user: "u", anonymous: "cookie", session: "019550fb-32b4-7000-8000-000000000001")
+        visitor.model = "Pixel 8"
+        visitor.userAgent = String(repeating: "a", count: 513)
+        visitor.country = "KOR"
+        visitor.consent = Consent(analytics: false, ads: false)
+        #expect(members.take(visitor, nil) == 1)
+        #expect((members.isEmpty, members.isValid, members.isAllowed) == (false, false, false))
+        #expect(members.hash == Sampling.hash("u"))
+        var identity = LineBuffer()
+        members.appendIdentity(to: &identity)
+        #expect(
+            self.text(identity) == #","session":"019550fb-32b4-7000-8000-000000000001","user":"u","anon":"cookie""#)
+        #expect(self.text(members.device).hasPrefix(#","model":"Pixel 8","country":"KOR","user_agent":"aaa"#))
+        #expect(self.text(members.consent).hasPrefix(",\"consent\":{\"analytics\":false"))
+
+        #expect(members.take(Visitor(anonymous: "cookie-2"), nil) == 0)
+        identity.removeAll()
+        members.appendIdentity(to: &identity)
+        #expect(self.text(identity) == ",\"anon\":\"cookie-2\"")
+        #expect(members.device.isEmpty && members.consent.isEmpty && members.isValid && members.isAllowed)
+        #expect(members.take(nil, nil) == 0)
+        #expect(members.isEmpty && members.hash == nil && members.isValid && members.isAllowed)
+    }
 }
 
 /// What a visitor takes from a request's headers.

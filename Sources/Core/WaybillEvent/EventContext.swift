@@ -241,8 +241,7 @@ package struct EventContext: ~Copyable {
 
     private func encodeIdentity(_ draft: borrowing EventDraft, into line: inout LineBuffer) {
         guard draft.hasVisitor else { return line.append(self.identity) }
-        line.append(draft.session)
-        line.append(draft.person)
+        draft.visitor.appendIdentity(to: &line)
     }
 
     /// Appends traits, app and environment, and the event's fields.
@@ -254,7 +253,7 @@ package struct EventContext: ~Copyable {
         }
         if draft.hasVisitor {
             line.append(self.app)
-            line.append(draft.device)
+            line.append(draft.visitor.device)
             line.append(self.environment)
         } else {
             line.append(self.place)
@@ -278,7 +277,7 @@ package struct EventContext: ~Copyable {
         line.append(draft.providers)
         draft.overrides.append(to: &line, draft.fields, self.common(for: draft.kind))
         if draft.hasVisitor {
-            line.append(draft.consent)
+            line.append(draft.visitor.consent)
         } else {
             line.append(self.consent)
         }

@@ -45,25 +45,13 @@ public struct EventDraft: ~Copyable {
     private(set) var overrides = Overrides()
     /// The member `,"providers":…`; empty without subscriptions.
     private(set) var providers = LineBuffer(capacity: 64)
-    /// The members with the server's visitor; empty for the client's user.
-    private(set) var person = LineBuffer(capacity: 64)
-    /// The member with the visitor's session; empty if it is not known.
-    private(set) var session = LineBuffer(capacity: 64)
-    /// The members with what is known of the visitor's device and place.
-    private(set) var device = LineBuffer(capacity: 64)
-    /// The member `,"consent":…` of a visitor with known consent.
-    private(set) var consent = LineBuffer(capacity: 64)
+    private(set) var visitor = VisitorMembers()
     /// When the event happened, if that was before it is tracked, in milliseconds since 1970.
     package private(set) var time: Int64?
-    /// Whether the event's visitor has given consent.
-    package private(set) var isAllowed = true
-    /// The id by which the visitor is sampled; `nil` for the client's user.
-    package private(set) var personHash: UInt64?
     /// The sampling rule that decides about the event; `nil` if it is kept.
     package private(set) var sampling: Sampling?
     /// Whether a filter dropped the event.
     package private(set) var isDropped = false
-    private var isVisitorValid = true
     /// Whether the app used a name or kind that is reserved for Waybill's own events.
     private var isReserved = false
 
@@ -100,12 +88,18 @@ public struct EventDraft: ~Copyable {
 
     /// Whether the event belongs to a visitor instead of the client's user.
     package var hasVisitor: Bool {
-        !self.person.isEmpty
+        !self.visitor.isEmpty
     }
+
+    /// Whether the event's visitor has given consent.
+    package var isAllowed: Bool { self.visitor.isAllowed }
+
+    /// The id by which the visitor is sampled; `nil` for the client's user.
+    package var personHash: UInt64? { self.visitor.hash }
 
     /// Whether the event can be encoded as a line.
     package var isValid: Bool {
-        !self.name.isEmpty && self.isVisitorValid && !self.isReserved
+        !self.name.isEmpty && self.visitor.isValid && !self.isReserved
     }
 
     /// Encodes an event of the app; runs the app's code.
@@ -192,7 +186,7 @@ public struct EventDraft: ~Copyable {
             self.log.append(",\"log\":")
             self.log.appendString(logVersion)
         }
-        self.takeVisitor(visitor, salt)
+        self.fields.repairs.cutUserAgent += self.visitor.take(visitor, salt)
     }
 
     private mutating func takeScreen(_ screen: ScreenRef) {
@@ -207,26 +201,6 @@ public struct EventDraft: ~Copyable {
         if let id = screen.id {
             self.screen.append(",\"screen_id\":")
             self.screen.appendString(id)
-        }
-    }
-
-    private mutating func takeVisitor(_ visitor: Visitor?, _ salt: PrivacySalt?) {
-        self.person.removeAll()
-        self.session.removeAll()
-        self.device.removeAll()
-        self.consent.removeAll()
-        self.personHash = nil
-        self.isVisitorValid = true
-        self.isAllowed = true
-        guard let visitor else { return }
-        self.isVisitorValid = visitor.isValid
-        self.personHash = Sampling.hash(visitor.user ?? visitor.anonymous ?? "")
-        visitor.appendPerson(to: &self.person, salt)
-        visitor.appendSession(to: &self.session)
-        self.fields.repairs.cutUserAgent += visitor.appendDevice(to: &self.device)
-        if let consent = visitor.consent {
-            self.consent.append(consent)
-            self.isAllowed = consent.analytics
         }
     }
 

@@ -107,6 +107,55 @@ public struct Visitor: Hashable, Sendable {
     }
 }
 
+/// What the line of an event says of a server's visitor, in place of the client's user and its device.
+///
+/// Its memory is used again for the next event.
+struct VisitorMembers: ~Copyable {
+    /// The members with the visitor; empty for the client's user.
+    private var person = LineBuffer(capacity: 64)
+    /// The member with the visitor's session; empty if it is not known.
+    private var session = LineBuffer(capacity: 64)
+    /// The members with what is known of the visitor's device and place.
+    private(set) var device = LineBuffer(capacity: 64)
+    /// The member `,"consent":…` of a visitor with known consent.
+    private(set) var consent = LineBuffer(capacity: 64)
+    /// Whether the visitor has given consent, or it is not known.
+    private(set) var isAllowed = true
+    /// The id by which the visitor is sampled; `nil` for the client's user.
+    private(set) var hash: UInt64?
+    private(set) var isValid = true
+
+    /// Whether the event is of the client's user.
+    var isEmpty: Bool { self.person.isEmpty }
+
+    /// Encodes the visitor of the next event; returns 1 if its user agent is truncated.
+    mutating func take(_ visitor: Visitor?, _ salt: PrivacySalt?) -> Int {
+        self.person.removeAll()
+        self.session.removeAll()
+        self.device.removeAll()
+        self.consent.removeAll()
+        self.hash = nil
+        self.isValid = true
+        self.isAllowed = true
+        guard let visitor else { return 0 }
+        self.isValid = visitor.isValid
+        self.hash = Sampling.hash(visitor.user ?? visitor.anonymous ?? "")
+        visitor.appendPerson(to: &self.person, salt)
+        visitor.appendSession(to: &self.session)
+        if let consent = visitor.consent {
+            self.consent.append(consent)
+            self.isAllowed = consent.analytics
+        }
+        return visitor.appendDevice(to: &self.device)
+    }
+
+    /// Appends the members `,"session":…,"user":…,"anon":…,"ids":…`.
+    func appendIdentity(to line: inout LineBuffer) {
+        line.append(self.session)
+        line.append(self.person)
+    }
+}
+
 /// The consent of a user or visitor.
 public struct Consent: Hashable, Sendable {
     /// Consent to analytics; without it the user's events are not stored.
