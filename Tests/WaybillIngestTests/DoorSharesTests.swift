@@ -117,7 +117,7 @@ import WaybillTestSupport
     private static func request(_ body: [UInt8], of source: IngestSource) throws -> DoorRequest {
         var batch = IngestBatch()
         let context = IngestContext(source: source, receivedAt: Self.wall, generator: SeededGenerator(seed: 1))
-        #expect(IngestReader.read(body, as: .segment, type: nil, context, into: &batch) == .read)
+        #expect(IngestBody(body, as: .segment).read(context, into: &batch) == .read)
         return DoorRequest(source: source, dialect: .segment, batch.finish(), body: body)
     }
 }

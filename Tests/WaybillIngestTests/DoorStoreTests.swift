@@ -44,7 +44,7 @@ import WaybillTestSupport
             var batch = IngestBatch()
             let context = IngestContext(
                 source: source, receivedAt: 1_795_165_200_000, generator: SeededGenerator(seed: 1))
-            #expect(IngestReader.read(body, as: .segment, type: nil, context, into: &batch) == .read)
+            #expect(IngestBody(body, as: .segment).read(context, into: &batch) == .read)
             return DoorRequest(source: source, dialect: .segment, batch.finish(), body: body)
         }
 
@@ -219,7 +219,7 @@ import WaybillTestSupport
             var batch = IngestBatch()
             let context = IngestContext(
                 source: source, receivedAt: 1_795_165_200_000, generator: SeededGenerator(seed: 1))
-            #expect(IngestReader.read(body, as: .segment, type: nil, context, into: &batch) == .read)
+            #expect(IngestBody(body, as: .segment).read(context, into: &batch) == .read)
             return DoorRequest(source: source, dialect: .segment, batch.finish(), body: body)
         }
         var copy = life

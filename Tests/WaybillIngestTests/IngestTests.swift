@@ -19,8 +19,8 @@ import WaybillSystem
         _ body: String, _ dialect: Dialect, type: SegmentType? = nil, _ context: IngestContext = Self.context()
     ) throws -> IngestedEvents {
         var batch = IngestBatch()
-        let reading = IngestReader.read(
-            RequestBody.unwrap(Array(body.utf8)), as: dialect, type: type, context, into: &batch)
+        let reading = IngestBody(RequestBody.unwrap(Array(body.utf8)), as: dialect)
+            .read(type: type, context, into: &batch)
         try #require(reading == .read)
         return batch.finish()
     }
@@ -73,7 +73,7 @@ import WaybillSystem
             (many.map { _ in "1\n" }.joined(), .native),
         ] {
             var batch = IngestBatch()
-            let reading = IngestReader.read(Array(body.utf8), as: dialect, type: nil, Self.context(), into: &batch)
+            let reading = IngestBody(Array(body.utf8), as: dialect).read(Self.context(), into: &batch)
             #expect(reading == .tooManyEvents)
         }
     }

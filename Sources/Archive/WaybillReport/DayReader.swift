@@ -54,7 +54,7 @@ struct DayReader<Files: FileSystem>: ~Copyable {
             self.rows.beginFile(file, isShared: isShared)
             guard try self.read(file, progressed) else { return nil }
         }
-        return self.rows.finish(repeated: try self.findRepeats())
+        return self.rows.finish(repeated: try PartReadError.onDisk(self.idRuns.merge(&self.rows.ids)))
     }
 
     // MARK: Files
@@ -62,8 +62,9 @@ struct DayReader<Files: FileSystem>: ~Copyable {
     private mutating func read(
         _ file: DayFile, _ progressed: (Int) -> Bool
     ) throws(PartReadError) -> Bool {
-        var bytes = try self.bytes(of: file)
-        var origins = try self.origins(of: file)
+        var bytes = try PartReadError.onDisk(
+            PartBytes(path: Path.join(self.data.root, file.path), isSealed: file.isSealed, files: self.data.files))
+        var origins = try PartReadError.onDisk(LineOrigins(file, self.data))
         var buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 16)
         defer { buffer.deallocate() }
         let end = file.byteCount ?? .max
@@ -91,15 +92,6 @@ struct DayReader<Files: FileSystem>: ~Copyable {
         return true
     }
 
-    private func bytes(of file: DayFile) throws(PartReadError) -> PartBytes<Files> {
-        try PartReadError.onDisk(
-            PartBytes(path: Path.join(self.data.root, file.path), isSealed: file.isSealed, files: self.data.files))
-    }
-
-    private func origins(of file: DayFile) throws(PartReadError) -> LineOrigins<Files> {
-        try PartReadError.onDisk(LineOrigins(file, self.data))
-    }
-
     /// Checks that a sealed file ends where its manifest says; the last checksum is read here.
     private static func finish(_ bytes: inout PartBytes<Files>, _ file: DayFile) throws(PartReadError) {
         guard file.isSealed, file.byteCount != nil else { return }
@@ -124,22 +116,11 @@ struct DayReader<Files: FileSystem>: ~Copyable {
         while position < bytes.count {
             let stretch = try origins.stretch(at: offset + position, &self.rows)
             let end = self.rows.take(bytes, from: position, to: stretch.end - offset, stretch.origin)
-            if self.rows.ids.isOverBudget { try self.spill() }
+            if self.rows.ids.isOverBudget { try PartReadError.onDisk(self.idRuns.spill(&self.rows.ids)) }
             guard end > position else { break }
             position = end
         }
         return position
-    }
-
-    // MARK: Ids past the budget
-
-    private mutating func spill() throws(PartReadError) {
-        try PartReadError.onDisk(self.idRuns.spill(&self.rows.ids))
-    }
-
-    /// The rows of each id that is in several runs.
-    private mutating func findRepeats() throws(PartReadError) -> [[Int32]] {
-        try PartReadError.onDisk(self.idRuns.merge(&self.rows.ids))
     }
 }
 

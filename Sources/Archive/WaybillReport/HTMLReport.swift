@@ -12,7 +12,7 @@ package struct HTMLReport {
 
     /// One page; `title` and `range` are text that is not escaped yet.
     package static func document(title: String, range: String, reports: [Report]) -> [UInt8] {
-        let shared = Self.sharedNotes(reports)
+        let shared = reports.count > 1 ? ReportText.sharedNotes(reports) : []
         var sections = reports.prefix(Self.reportCountMax).enumerated().map {
             HTMLSection($1, number: $0 + 1, shared: shared)
         }
@@ -25,12 +25,6 @@ package struct HTMLReport {
         for section in sections { bytes += section.markup.utf8 }
         bytes += end.utf8
         return bytes
-    }
-
-    /// What every one of several reports says, once for all of them.
-    private static func sharedNotes(_ reports: [Report]) -> [String] {
-        guard let first = reports.first, reports.count > 1 else { return [] }
-        return first.notes.filter { note in reports.allSatisfy { $0.notes.contains(note) } }
     }
 
     private static func start(

@@ -17,7 +17,7 @@ package enum ReportText {
         return text
     }
 
-    private static func sharedNotes(_ reports: [Report]) -> [String] {
+    static func sharedNotes(_ reports: [Report]) -> [String] {
         guard let first = reports.first else { return [] }
         return first.notes.filter { note in reports.allSatisfy { $0.notes.contains(note) } }
     }

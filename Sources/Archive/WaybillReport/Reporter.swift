@@ -58,7 +58,7 @@ package struct Reporter<Files: FileSystem>: Sendable {
             zone: zone, isForeignZone: kept.zoneName.map { $0 != zone.name } ?? false,
             isStrict: self.request.options.strictCutOff, cutOffSecond: self.request.cutOffSecond,
             bundle: self.request.options.app ?? kept.bundles.first, idBudget: self.request.idBudget,
-            erased: try self.erased())
+            erased: try ReportFailure.onDisk(ErasedPeople.read(in: self.data)))
         if let cache = self.request.cache, Path.isInside(cache, self.data.root) {
             throw .badOption(
                 name: "cache", text: cache,
@@ -98,10 +98,6 @@ package struct Reporter<Files: FileSystem>: Sendable {
     }
 
     // MARK: Days
-
-    private func erased() throws(ReportFailure) -> ErasedPeople? {
-        try ReportFailure.onDisk(ErasedPeople.read(in: self.data))
-    }
 
     func keptDays() throws(ReportFailure) -> KeptDays {
         let options = self.request.options

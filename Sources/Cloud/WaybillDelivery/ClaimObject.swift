@@ -1,3 +1,4 @@
+internal import WaybillFleet
 internal import WaybillJSON
 package import WaybillSystem
 
@@ -13,15 +14,6 @@ package struct ClaimIdentity: Hashable, Sendable {
 
     package init(fleet: String, merger: String, life: String) {
         (self.fleet, self.merger, self.life) = (fleet, merger, life)
-    }
-
-    /// Whether text is the name of a merger: 1 to 64 of `A–Z a–z 0–9 . _ -`.
-    package static func isName(_ text: String) -> Bool {
-        (1...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy { byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                    || byte == 0x2D || byte == 0x2E || byte == 0x5F
-            }
     }
 
     /// The key of the life in the state of a delivery.
@@ -120,7 +112,7 @@ package enum ClaimObject {
     }
 
     private static func holder(_ json: JSONValue, _ fleet: String) -> ClaimHolder? {
-        guard json["fleet"]?.string == fleet, let merger = json["merger"]?.string, ClaimIdentity.isName(merger),
+        guard json["fleet"]?.string == fleet, let merger = json["merger"]?.string, ChainName.isReceiver(merger),
             let life = json["life"]?.string, ClaimIdentity.isDigits(life), let time = json["time"]?.count
         else { return nil }
         return ClaimHolder(merger: merger, life: life, time: WallTime(milliseconds: Int64(time)))

@@ -8,7 +8,7 @@ internal import WaybillSystem
 
 /// An HTTPS door for programs without Waybill's library: what they send becomes lines of spools, durable before the answer.
 ///
-///     SDK ─▶ DoorHandler (event loops) ─▶ IngestReader ─▶ DoorCommitter (one thread) ─▶ spool ─▶ an agent ships it
+///     SDK ─▶ DoorHandler (event loops) ─▶ IngestBody ─▶ DoorCommitter (one thread) ─▶ spool ─▶ an agent ships it
 ///                        └─▶ DoorReaders (two threads), if it is large or compressed ─┘
 ///
 /// It holds nothing: a request whose answer was lost comes again, with the same ids. Memory: bodies that arrive or wait, at

@@ -121,8 +121,7 @@ extension DoorKey {
         json.member("stored", counts.events.storedCount)
         json.member("repeated", counts.events.repeatedCount)
         json.member("quarantined", counts.events.quarantinedCount)
-        json.member(
-            "refused", Dictionary(uniqueKeysWithValues: counts.refusals.map { ($0.key.rawValue, $0.value) }))
+        json.member("refused", counts.refusals)
         json.member("last", counts.last.map { Int($0.milliseconds) })
     }
 }

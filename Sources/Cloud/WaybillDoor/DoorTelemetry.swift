@@ -196,9 +196,8 @@ package final class DoorTelemetry: Sendable {
             json.member("quarantined", counts.events.quarantinedCount)
             json.member("connections", door.places.count)
             json.member("waiting_bytes", door.room.byteCount)
-            json.member(
-                "refused", Dictionary(uniqueKeysWithValues: counts.refusals.map { ($0.key.rawValue, $0.value) }))
-            json.member("faults", Dictionary(uniqueKeysWithValues: counts.faults.map { ($0.key.rawValue, $0.value) }))
+            json.member("refused", counts.refusals)
+            json.member("faults", counts.faults)
             json.member("certificate_expiry", counts.certificateExpiry.map { Int($0.milliseconds) })
             if let tunnels = door.tunnels { json.member("line") { tunnels.write(to: &$0) } }
             json.member("keys", objects: settings.all) { json, standing in

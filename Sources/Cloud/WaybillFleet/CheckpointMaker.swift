@@ -169,12 +169,7 @@ package struct CheckpointMaker<Files: FileSystem>: ~Copyable {
     }
 
     private func body(of source: CheckpointCapture.Source) -> ObjectBody {
-        let files = self.files
-        return ObjectBody(byteCount: source.byteCount) { (offset, count) throws(FileSystemError) in
-            let file = try files.open(source.file, .read)
-            defer { files.close(file) }
-            return try files.bytes(of: file, at: offset, count: count)
-        }
+        ObjectBody(file: source.file, byteCount: source.byteCount, self.files)
     }
 
     private func status(of key: String) throws(CheckpointFailure) -> ObjectStatus? {

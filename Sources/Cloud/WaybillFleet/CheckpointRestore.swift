@@ -110,11 +110,8 @@ package struct CheckpointRestore<Files: FileSystem>: ~Copyable {
                 return .empty
             }
         }
-        let head = try MergeFailure.withDisk { [files] () throws(FileSystemError) in
-            let file = try files.open(JournalPath.segment(first, in: Path.join(self.root, "journal")), .read)
-            defer { files.close(file) }
-            return try files.bytes(of: file, at: 0, count: 256)
-        }
+        let path = JournalPath.segment(first, in: Path.join(self.root, "journal"))
+        let head = try MergeFailure.onDisk(self.files.bytes(at: path, offset: 0, count: 256))
         // An unexpected journal, or a receiver's, is refused by the merger.
         return String(decoding: head, as: UTF8.self).contains("START 0 0000000000000000 \(self.fleet)\n")
             ? .old : .usable

@@ -1,3 +1,4 @@
+internal import WaybillData
 package import WaybillSystem
 
 /// One bucket's objects under one prefix, each written once.
@@ -49,6 +50,13 @@ package struct ObjectBody: Sendable {
     package init(_ bytes: [UInt8]) {
         self.byteCount = bytes.count
         self.read = { offset, count in Array(bytes[offset..<(offset + count)]) }
+    }
+
+    /// The first bytes of a file, read when they are sent.
+    init(file path: String, byteCount: Int, _ files: some FileSystem) {
+        self.init(byteCount: byteCount) { (offset, count) throws(FileSystemError) in
+            try files.bytes(at: path, offset: offset, count: count)
+        }
     }
 
     package init(

@@ -107,7 +107,7 @@ extension Publisher {
         let file = Path.join(self.root, key)
         let status = try UploadFailure.onDisk(self.files.status(ofEntry: file))
         guard let status, status.kind == .regular else { return true }
-        let body = self.body(of: file, byteCount: status.byteCount)
+        let body = ObjectBody(file: file, byteCount: status.byteCount, self.files)
         guard let present = try UploadFailure.inStore(self.store.status(of: key)) else {
             if try UploadFailure.inStore(self.store.create(key, body)) == .created {
                 outcome.createdCount += 1

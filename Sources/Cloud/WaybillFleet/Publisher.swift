@@ -60,7 +60,9 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
             try self.create(day.path, name, &outcome)
             guard outcome.different.isEmpty else { return outcome }
         }
-        try self.replaceManifest(day)
+        if try self.presentManifest(day.path).revision < day.revision {
+            try UploadFailure.inStore(self.store.replace(day.manifestKey, ObjectBody(day.manifest)))
+        }
         if day.isComplete { try self.create(day.path, Self.successName, &outcome) }
         return outcome
     }
@@ -86,7 +88,7 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
             try self.compare(present, key, file, byteCount: status.byteCount, &outcome)
             return
         }
-        let body = self.body(of: file, byteCount: status.byteCount)
+        let body = ObjectBody(file: file, byteCount: status.byteCount, self.files)
         switch try UploadFailure.inStore(self.store.create(key, body)) {
         case .created:
             outcome.createdCount += 1
@@ -107,13 +109,6 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         outcome.different.append(key)
     }
 
-    func body(of path: String, byteCount: Int) -> ObjectBody {
-        let files = self.files
-        return ObjectBody(byteCount: byteCount) { (offset, count) throws(FileSystemError) in
-            try files.bytes(at: path, offset: offset, count: count)
-        }
-    }
-
     /// Whether an object has the bytes of a file, from an offset on.
     func isEqual(
         _ present: ObjectStatus, _ key: String, _ path: String, byteCount: Int, from start: Int
@@ -129,23 +124,9 @@ package struct Publisher<Files: FileSystem>: ~Copyable {
         return true
     }
 
-    private func replaceManifest(_ day: PublishedDay) throws(UploadFailure) {
-        guard try self.presentManifest(day.path).revision < day.revision else { return }
-        try UploadFailure.inStore(self.store.replace(day.manifestKey, ObjectBody(day.manifest)))
-    }
-
     /// The manifest that the bucket has, and its revision; 0 without one.
     func presentManifest(_ path: String) throws(UploadFailure) -> (bytes: [UInt8]?, revision: Int) {
         let bytes = try UploadFailure.inStore(self.store.read("\(path)/\(Self.manifestName)", nil))
         return (bytes, bytes.flatMap { JSONValue($0)?["revision"]?.count } ?? 0)
-    }
-}
-
-extension FileSystem {
-    /// Bytes of a file; fewer at its end.
-    fileprivate func bytes(at path: String, offset: Int, count: Int) throws(FileSystemError) -> [UInt8] {
-        let file = try self.open(path, .read)
-        defer { self.close(file) }
-        return try self.bytes(of: file, at: offset, count: count)
     }
 }

@@ -61,9 +61,8 @@ extension Restorer {
         return try RestoreFailure.withDisk { [files] () throws(FileSystemError) in
             let segments = try JournalPath.segments(in: journal, files)
             guard let base = segments.filter({ $0 <= position }).max() else { return false }
-            let file = try files.open(JournalPath.segment(base, in: journal), .read)
-            defer { files.close(file) }
-            return try files.bytes(of: file, at: position.rawValue - base.rawValue, count: bytes.count)
+            let path = JournalPath.segment(base, in: journal)
+            return try files.bytes(at: path, offset: position.rawValue - base.rawValue, count: bytes.count)
                 .elementsEqual(bytes)
         }
     }

@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// Why a call failed; never has a secret in it.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A closed set, for metrics and decisions.
@@ -51,11 +53,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func word(_ text: String) -> String {
-        let isKept: (UInt8) -> Bool = { byte in
-            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                || byte == 0x2D || byte == 0x2E || byte == 0x5F
-        }
-        return String(decoding: text.utf8.filter(isKept).prefix(64), as: UTF8.self)
+        String(decoding: text.utf8.filter(\.isNameByte).prefix(64), as: UTF8.self)
     }
 
     package var description: String {

@@ -50,12 +50,8 @@ package struct StoreLocation: Hashable, Sendable {
         }
         guard url.hasPrefix("s3://") else { throw refuse("does not begin with s3://") }
         let parts = url.dropFirst(5).split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-        let isBucket: (UInt8) -> Bool = { byte in
-            (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte) || (0x41...0x5A).contains(byte)
-                || byte == 0x2D || byte == 0x2E || byte == 0x5F
-        }
         self.bucket = String(parts[0])
-        guard (3...63).contains(self.bucket.utf8.count), self.bucket.utf8.allSatisfy(isBucket),
+        guard (3...63).contains(self.bucket.utf8.count), self.bucket.utf8.allSatisfy(\.isNameByte),
             !self.bucket.hasPrefix("."), !self.bucket.contains("..")
         else { throw refuse("has no bucket's name of 3 to 63 letters, digits, '-', '.' and '_'") }
         var prefix = parts.count == 2 ? parts[1] : ""

@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// A small XML text of a store: elements and their text.
 ///
 /// Constraints:
@@ -140,11 +142,9 @@ private struct XMLReader {
         if isEmpty { inside = inside.dropLast() }
         let name = inside.prefix { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
         // Also refuses "<!DOCTYPE", and with it every declared entity.
-        let isName: (UInt8) -> Bool = { byte in
-            (0x30...0x3A).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                || byte == 0x2D || byte == 0x2E || byte == 0x5F
+        guard !name.isEmpty, name.allSatisfy({ $0.isNameByte || $0 == UInt8(ascii: ":") }), !(isEnd && isEmpty) else {
+            return nil
         }
-        guard !name.isEmpty, name.allSatisfy(isName), !(isEnd && isEmpty) else { return nil }
         let local = name.split(separator: UInt8(ascii: ":")).last ?? []
         let text = String(decoding: local, as: UTF8.self)
         return isEnd ? .end(text) : .start(text, isEmpty: isEmpty)

@@ -1,6 +1,21 @@
 package import WaybillSystem
 
 extension FileSystem {
+    /// Bytes of an open file; fewer at its end.
+    package func bytes(of file: FileID, at offset: Int, count: Int) throws(FileSystemError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let found = try self.readFully(file, at: offset, into: &bytes)
+        bytes.removeLast(count - found)
+        return bytes
+    }
+
+    /// Bytes of a file; fewer at its end.
+    package func bytes(at path: String, offset: Int, count: Int) throws(FileSystemError) -> [UInt8] {
+        let file = try self.open(path, .read)
+        defer { self.close(file) }
+        return try self.bytes(of: file, at: offset, count: count)
+    }
+
     /// Reads a range of a file piece by piece; stops early at the end of the file.
     package func visit(
         _ file: FileID, _ range: Range<Int>, _ body: (UnsafeRawBufferPointer) throws(FileSystemError) -> Void

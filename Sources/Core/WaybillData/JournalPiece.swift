@@ -43,9 +43,7 @@ package struct JournalPiece: Hashable, Sendable {
         let first = max(0, range.lowerBound - self.head.count)
         let count = min(range.upperBound - self.head.count, self.journalByteCount) - first
         guard count > 0 else { return bytes }
-        let file = try files.open(self.path, .read)
-        defer { files.close(file) }
-        bytes += try files.bytes(of: file, at: self.offset + first, count: count)
+        bytes += try files.bytes(at: self.path, offset: self.offset + first, count: count)
         return bytes
     }
 

@@ -287,6 +287,11 @@ extension JSONWriter {
         self.endObject()
     }
 
+    /// Writes counts as an object, sorted by name.
+    package mutating func member<Key: RawRepresentable<String> & Hashable>(_ name: StaticString, _ counts: [Key: Int]) {
+        self.member(name, Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) }))
+    }
+
     /// Writes an array.
     package mutating func member<Element>(
         _ name: StaticString, array elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) -> Void

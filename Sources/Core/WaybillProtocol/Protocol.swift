@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// The line protocol, version 1: messages, their bytes, and the two session machines.
 ///
 /// No I/O, no clock, no thread.
@@ -114,13 +116,7 @@ package struct StreamID: Hashable, Sendable, CustomStringConvertible {
 
     /// Whether an id may contain this byte.
     package static func isAllowed(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: ":"),
-            UInt8(ascii: "-"):
-            true
-        default: false
-        }
+        byte.isNameByte || byte == UInt8(ascii: ":")
     }
 
     package var description: String {

@@ -174,7 +174,7 @@ package struct SkippedRange: Hashable, Sendable {
     /// Whether a receiver of a fleet can have a name: 1 to 64 of `A–Z a–z 0–9 . _ -`.
     package static func isHolder(_ name: some StringProtocol) -> Bool {
         (1...64).contains(name.utf8.count)
-            && name.utf8.allSatisfy { StreamID.isAllowed($0) && $0 != UInt8(ascii: ":") }
+            && name.utf8.allSatisfy(\.isNameByte)
     }
 
     /// Whether no one gets the bytes: with the other reasons another stream or receiver has them, or no one wrote them.

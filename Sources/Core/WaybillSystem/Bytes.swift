@@ -34,6 +34,16 @@ extension Array where Element == UInt8 {
     }
 }
 
+extension UInt8 {
+    /// Whether it is one of `A–Z a–z 0–9 . _ -`.
+    package var isNameByte: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+        default: false
+        }
+    }
+}
+
 extension RandomAccessCollection where Index == Int {
     /// The index of the first element that does not come before, in elements of which the first ones do; the end if
     /// there is none.

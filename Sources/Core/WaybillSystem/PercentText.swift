@@ -14,7 +14,7 @@ package enum PercentText {
     }
 
     package static func decode(_ text: Substring) -> String? {
-        decoded(text, isForm: false).map { String(decoding: $0, as: UTF8.self) }
+        URIText.bytes(text, plus: UInt8(ascii: "+")).map { String(decoding: $0, as: UTF8.self) }
     }
 
     private static func isEncoded(_ byte: UInt8) -> Bool {
@@ -44,22 +44,27 @@ package enum URIText {
 
     /// The text of a listing with `encoding-type=url`, where `+` stands for a space; `nil` for a bad escape.
     package static func decode(_ text: String) -> String? {
-        decoded(text[...], isForm: true).flatMap { String(validating: $0, as: UTF8.self) }
+        self.bytes(text[...]).flatMap { String(validating: $0, as: UTF8.self) }
     }
-}
 
-/// - Parameter isForm: whether `+` is a space.
-private func decoded(_ text: Substring, isForm: Bool) -> [UInt8]? {
-    var decoded: [UInt8] = []
-    var rest = text.utf8[...]
-    while let byte = rest.popFirst() {
-        guard byte == UInt8(ascii: "%") else {
-            decoded.append(isForm && byte == UInt8(ascii: "+") ? 0x20 : byte)
-            continue
+    /// The bytes of such a text; `nil` for a bad escape.
+    ///
+    /// - Parameter plus: what `+` stands for.
+    package static func bytes(_ text: Substring, plus: UInt8 = UInt8(ascii: " ")) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte == UInt8(ascii: "+") ? plus : byte)
+                continue
+            }
+            // `UInt8` takes a sign.
+            guard rest.count >= 2, rest.first != UInt8(ascii: "+"), rest.first != UInt8(ascii: "-"),
+                let value = UInt8(Substring(rest.prefix(2)), radix: 16)
+            else { return nil }
+            bytes.append(value)
+            rest = rest.dropFirst(2)
         }
-        guard rest.count >= 2, let value = UInt8(Substring(rest.prefix(2)), radix: 16) else { return nil }
-        decoded.append(value)
-        rest = rest.dropFirst(2)
+        return bytes
     }
-    return decoded
 }

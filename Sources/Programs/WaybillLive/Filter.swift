@@ -120,28 +120,20 @@ extension Filter.Subject {
         "data.FIELD", "traits.FIELD", "ids.NAME", "refused", "reason",
     ]
 
+    private static let named: [String: Self] = [
+        "name": .name, "user": .user, "anon": .anon, "screen": .screen, "prev": .prev, "kind": .kind, "env": .env,
+        "app": .app, "version": .version, "session": .session, "id": .id, "stream": .stream, "via": .via,
+        "refused": .refused, "reason": .reason,
+    ]
+
     init?(key: String) {
-        switch key {
-        case "name": self = .name
-        case "user": self = .user
-        case "anon": self = .anon
-        case "screen": self = .screen
-        case "prev": self = .prev
-        case "kind": self = .kind
-        case "env": self = .env
-        case "app": self = .app
-        case "version": self = .version
-        case "session": self = .session
-        case "id": self = .id
-        case "stream": self = .stream
-        case "via": self = .via
-        case "refused": self = .refused
-        case "reason": self = .reason
-        default:
-            let path = key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-            guard path.count > 1, ["data", "traits", "ids"].contains(path[0]), !path.contains("") else { return nil }
-            self = .member(path)
+        if let named = Self.named[key] {
+            self = named
+            return
         }
+        let path = key.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard path.count > 1, ["data", "traits", "ids"].contains(path[0]), !path.contains("") else { return nil }
+        self = .member(path)
     }
 }
 

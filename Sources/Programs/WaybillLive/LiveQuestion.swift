@@ -1,3 +1,5 @@
+internal import WaybillSystem
+
 /// What a page asks for.
 package enum LiveQuestion: Sendable {
     case status
@@ -69,31 +71,13 @@ private struct Query {
 
     /// `+` and `%20` are spaces.
     private static func decoded(_ text: Substring) throws(Access.Refusal) -> String {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            switch byte {
-            case UInt8(ascii: "+"): bytes.append(0x20)
-            case UInt8(ascii: "%"):
-                let digits = rest.prefix(2)
-                guard digits.count == 2, digits.allSatisfy(Self.isDigit),
-                    let value = UInt8(String(Substring(digits)), radix: 16)
-                else {
-                    throw Access.Refusal(400, "% in an address is followed by two hexadecimal digits; % itself is %25")
-                }
-                bytes.append(value)
-                rest = rest.dropFirst(2)
-            default: bytes.append(byte)
-            }
+        guard let bytes = URIText.bytes(text) else {
+            throw Access.Refusal(400, "% in an address is followed by two hexadecimal digits; % itself is %25")
         }
         guard let decoded = String(validating: bytes, as: UTF8.self) else {
             throw Access.Refusal(400, "the address is not UTF-8")
         }
         return decoded
-    }
-
-    private static func isDigit(_ byte: UInt8) -> Bool {
-        0x30...0x39 ~= byte || 0x41...0x46 ~= byte || 0x61...0x66 ~= byte
     }
 
     var names: [String] { self.parameters.map(\.name) }

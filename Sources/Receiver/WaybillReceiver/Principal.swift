@@ -40,7 +40,7 @@ package struct Principal: Hashable, Sendable {
 
     package static func isName(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy { StreamID.isAllowed($0) && $0 != UInt8(ascii: ":") }
+            && text.utf8.allSatisfy(\.isNameByte)
     }
 }
 

@@ -80,13 +80,3 @@ package struct IngestBody: ~Copyable {
         }
     }
 }
-
-/// Reads a request's body in its dialect.
-package enum IngestReader {
-    package static func read(
-        _ body: [UInt8], as dialect: Dialect, type: SegmentType?, _ context: IngestContext,
-        into batch: inout IngestBatch
-    ) -> IngestReading {
-        IngestBody(body, as: dialect).read(type: type, context, into: &batch)
-    }
-}
