@@ -175,15 +175,9 @@ package struct CheckpointFile: Hashable, Sendable {
     package let offset: Int
 
     package static var listCountMax: Int { 4096 }
+}
 
-    package init(path: String, byteCount: Int, sha256: String, key: String, offset: Int) {
-        self.path = path
-        self.byteCount = byteCount
-        self.sha256 = sha256
-        self.key = key
-        self.offset = offset
-    }
-
+extension CheckpointFile {
     fileprivate init?(_ json: JSONValue) {
         guard let path = json["path"]?.string, let byteCount = json["bytes"]?.count,
             let sha256 = json["sha256"]?.string, SHA256Digest.isText(sha256), let key = json["object"]?.string,

@@ -22,20 +22,6 @@ struct MergeState {
     var erasures = MergedErasures()
     var setAsides = MergedSetAsides()
 
-    init() {}
-
-    init(
-        round: Int, end: JournalPosition, through: WallTime, chains: [ChainName: MergedChain], barriers: [SealBarrier],
-        streams: MergedStreams
-    ) {
-        self.round = round
-        self.end = end
-        self.through = through
-        self.chains = chains
-        self.barriers = barriers
-        self.streams = streams
-    }
-
     /// Makes all of it durable in place of what is there.
     ///
     /// - Returns: how many bytes it has.

@@ -149,11 +149,9 @@ package struct Merger<Files: FileSystem>: ~Copyable {
     }
 
     private mutating func rewrite() throws(FileSystemError) {
-        var whole = MergeState(
+        let whole = MergeState(
             round: self.round, end: self.journal.end, through: self.through, chains: self.chains,
-            barriers: self.barriers, streams: self.streams)
-        whole.erasures = self.erasures
-        whole.setAsides = self.setAsides
+            barriers: self.barriers, streams: self.streams, erasures: self.erasures, setAsides: self.setAsides)
         self.stateByteCount = try whole.write(to: &self.state, fleet: self.setup.fleet)
     }
 
