@@ -114,7 +114,8 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
         var links: [ChainLink] = []
         // Before anything is created: a lineage that is not clear leaves the directory empty.
         if !isResumed { links = try chains.lineage(self.setup.chains, self.store, files: self.files) }
-        var state = try self.openState(at: path)
+        var state = try RestoreFailure.onDisk(StateStore(path: path, files: self.files))
+        try RestoreFailure.onDisk(state.settle())
         if let known = state.entries["chains"] {
             try self.requireSame(state.entries, path)
             links = known.split(separator: " ").compactMap { ChainLink(text: $0) }
@@ -129,12 +130,6 @@ package struct Restorer<Files: FileSystem>: ~Copyable {
         }
         guard !links.isEmpty else { throw .otherRestore(path: path, of: "an unknown receiver") }
         self.report.links = links
-        return state
-    }
-
-    private func openState(at path: String) throws(RestoreFailure) -> StateStore<Files> {
-        var state = try RestoreFailure.onDisk(StateStore(path: path, files: self.files))
-        try RestoreFailure.onDisk(state.settle())
         return state
     }
 

@@ -193,7 +193,7 @@ package final class StoredBytes<Files: FileSystem> {
         var stored = start.stored
         var filled = 0
         repeat {
-            let count = try self.fill(at: stored)
+            let count = try PartReadError.onDisk(self.files.read(self.file, at: stored, into: self.input))
             if count == 0 {
                 if stored == start.stored { return false }
                 throw self.damage(at: stored, .truncated)
@@ -220,10 +220,6 @@ package final class StoredBytes<Files: FileSystem> {
         }
         self.loaded = (index, filled)
         return true
-    }
-
-    private func fill(at offset: Int) throws(PartReadError) -> Int {
-        try PartReadError.onDisk(self.files.read(self.file, at: offset, into: self.input))
     }
 
     private func damage(at offset: Int, _ error: InflateError) -> PartReadError {

@@ -38,9 +38,15 @@ package struct ErasedDays<Files: FileSystem>: ~Copyable {
         self.state = consume state
     }
 
-    private mutating func commit(_ path: String, _ value: String?) throws(FileSystemError) {
-        try self.open()
-        try self.state?.commit([path: value])
+    private mutating func commit(_ path: String, _ value: String?) throws(UploadFailure) {
+        do throws(FileSystemError) {
+            try self.open()
+            try self.state?.commit([path: value])
+        } catch {
+            // What the log has after a failed write is read again.
+            self.state = nil
+            throw .disk(error)
+        }
         self.entries[path] = value
     }
 
@@ -52,13 +58,7 @@ package struct ErasedDays<Files: FileSystem>: ~Copyable {
     private mutating func plan(_ path: String, _ count: Int, _ now: WallTime) throws(UploadFailure) {
         let pauses = Self.pauses
         let next = count < pauses.count ? "\(count) \(now.milliseconds + pauses[count])" : nil
-        do throws(FileSystemError) {
-            try self.commit(path, next)
-        } catch {
-            // What the log has after a failed write is read again.
-            self.state = nil
-            throw .disk(error)
-        }
+        try self.commit(path, next)
     }
 
     /// The days whose time has come, sorted.
@@ -93,12 +93,7 @@ package struct ErasedDays<Files: FileSystem>: ~Copyable {
         let count = try digests.run(from: known)
         self.nextDigests = WallTime(milliseconds: now.milliseconds + Self.digestInterval)
         guard count > known else { return }
-        do throws(FileSystemError) {
-            try self.commit(Self.digestedKey, String(count))
-        } catch {
-            self.state = nil
-            throw .disk(error)
-        }
+        try self.commit(Self.digestedKey, String(count))
     }
 
     /// The day is not in the data directory any more.
