@@ -140,6 +140,36 @@ import WaybillTestSupport
         #expect(try check.verifyStored()?.code == .missing)
     }
 
+    @Test func `open lines are what their sources state`() throws {
+        let disk = FaultyFiles()
+        try disk.createDirectories("/data/" + Self.path)
+        let check = OpenLinesCheck(stem: Self.path + "/part-00001", root: "/data", files: disk)
+        func verify(_ raw: [UInt8], _ sources: String = Self.sources) throws -> (runs: [[Int]], problems: [Problem]) {
+            disk.place("/data/" + check.path, raw)
+            disk.place("/data/" + check.sourcesPath, Array(sources.utf8))
+            var runs: [[Int]] = []
+            let found = try check.verify(byteCount: raw.count, sourcesByteCount: sources.utf8.count) {
+                runs.append([$0.range.lowerBound, $1])
+            }
+            #expect(found.contents.erasedLineCount == 0)
+            return (runs, found.problems)
+        }
+        let whole = try verify(Self.raw)
+        #expect(whole.runs == [[0, 2], [16, 1]] && whole.problems == [])
+        let more = try verify(Self.raw + Array("{}\n".utf8))
+        #expect(more.problems.map(\.code) == [.unexplained] && more.problems.map(\.offset) == [Self.raw.count])
+        // A line feed that is another byte joins two lines, here within a run and then over its end.
+        #expect(try verify(Self.flipped(Self.raw, at: 7)).problems.map(\.code) == [.different])
+        let joined = try verify(Self.flipped(Self.raw, at: 15))
+        #expect(
+            joined.problems.map(\.text) == [
+                "the .sources state 2 lines, but there are 2, and the run ends within a line"
+            ])
+        let lost = Self.sources.replacing("FROM 1 0 1000 0 16 2\n", with: "")
+        #expect(try verify(Self.raw, lost).problems.map(\.path) == [check.sourcesPath, check.path])
+        #expect(try verify([], "").problems == [])
+    }
+
     // MARK: Stored bytes, and journals
 
     @Test func `stored bytes have the digests of their manifest`() throws {

@@ -28,8 +28,6 @@ extension DataVerifier {
         var stemsOfBatches: [JournalPosition: Set<Int>] = [:]
         /// The position up to which each file's lines were compared.
         var ends: [Int: Int] = [:]
-        /// Files with a run that did not contain the expected lines.
-        var moved: Set<String> = []
         var lineCount = 0
         var olderLineCount = 0
         var erasedLineCount = 0
@@ -87,74 +85,19 @@ extension DataVerifier {
     private mutating func readPair(
         _ stem: String, _ expected: Int, _ checkpoint: ProjectionCheckpoint, into archived: inout Archived
     ) throws(FileSystemError) {
-        let lines = try self.checkedLength(stem + ".ndjson", expected)
-        let sources = try self.checkedLength(stem + ".sources", checkpoint.lengths[stem + ".sources"] ?? 0)
-        for (path, length) in [
-            (stem + ".ndjson", expected), (stem + ".sources", checkpoint.lengths[stem + ".sources"] ?? 0),
-        ] {
-            try self.lookPastEnd(of: path, length, checkpoint.position.rawValue)
-        }
+        let check = OpenLinesCheck(stem: stem, root: self.data.root, files: self.data.files)
+        let stated = [(check.path, expected), (check.sourcesPath, checkpoint.lengths[check.sourcesPath] ?? 0)]
+        var lengths: [Int] = []
+        for (path, length) in stated { lengths.append(try self.checkedLength(path, length)) }
+        for (path, length) in stated { try self.lookPastEnd(of: path, length, checkpoint.position.rawValue) }
         archived.stems.append(stem)
-        archived.byteCount += lines
-        guard lines > 0 || sources > 0 else { return }
-        var reader: LineReader<Files>? = try LineReader(
-            path: self.absolute(stem + ".ndjson"), byteCount: lines, files: self.data.files)
-        if sources > 0 {
-            var runs = try SourceRuns(
-                path: self.absolute(stem + ".sources"), byteCount: sources, linesByteCount: lines,
-                files: self.data.files)
-            while let item = try runs.next() {
-                switch item {
-                case .open: break
-                case .damaged(let range, let reason):
-                    self.report.add(
-                        Problem(.damaged, stem + ".sources", at: range.lowerBound, byteCount: range.count, reason))
-                case .run(let run, _):
-                    try self.take(run, stem, &reader, into: &archived)
-                }
-            }
+        archived.byteCount += lengths[0]
+        let (contents, problems) = try check.verify(byteCount: lengths[0], sourcesByteCount: lengths[1]) {
+            self.note($0, lineCount: $1, checksum: nil, in: &archived)
         }
-        guard let position = reader?.position, position < lines else { return }
-        self.report.add(
-            Problem(
-                .unexplained, stem + ".ndjson", at: position, byteCount: lines - position,
-                "no run records its origin"))
-        archived.lineCount += try Self.lineCount(&reader, upTo: lines)
-    }
-
-    private mutating func take(
-        _ run: SourceRun, _ stem: String, _ reader: inout LineReader<Files>?, into archived: inout Archived
-    ) throws(FileSystemError) {
-        let path = stem + ".ndjson"
-        if let position = reader?.position, position < run.range.lowerBound {
-            self.report.add(
-                Problem(
-                    .unexplained, path, at: position, byteCount: run.range.lowerBound - position,
-                    "no run records its origin"))
-            archived.lineCount += try Self.lineCount(&reader, upTo: run.range.lowerBound)
-        }
-        if reader?.position != run.range.lowerBound {
-            reader = try LineReader(
-                path: self.absolute(path), from: run.range.lowerBound, byteCount: run.range.upperBound,
-                files: self.data.files)
-        }
-        let count = try Self.lineCount(&reader, upTo: run.range.upperBound) + run.absentLineCount
-        if run.erasedByteCount > 0 { archived.erasedLineCount += run.lineCount }
-        archived.lineCount += count
-        if count != run.lineCount || reader?.position != run.range.upperBound {
-            // The lines after it are moved too; reporting them would add nothing.
-            if archived.moved.insert(stem).inserted {
-                self.report.add(
-                    Problem(
-                        .different, path, at: run.range.lowerBound, byteCount: run.range.count,
-                        "the .sources state \(run.lineCount) lines, but there are \(count)"
-                            + (reader?.position == run.range.upperBound ? "" : ", and the run ends within a line")))
-            }
-            reader = try LineReader(
-                path: self.absolute(path), from: run.range.upperBound,
-                byteCount: try self.data.files.status(at: self.absolute(path))?.byteCount ?? 0, files: self.data.files)
-        }
-        self.note(run, lineCount: count, checksum: nil, in: &archived)
+        self.report.add(problems)
+        archived.lineCount += contents.lineCount
+        archived.erasedLineCount += contents.erasedLineCount
     }
 
     /// Records where the lines of a run were found.

@@ -13,8 +13,8 @@ package import WaybillSystem
 ///     manifests, checkpoints ──▶ compared with the files
 ///
 /// What is wrong with the bytes of one format is said next to what writes it: ``ProjectionCheckpoint``, ``DayManifest``,
-/// ``SealedFileCheck``, ``PartCheck``, ``DeadLetterManifest``, ``ExportDayManifest``. Here is the walk over the directory,
-/// what its files say of each other, and the report.
+/// ``OpenLinesCheck``, ``SealedFileCheck``, ``PartCheck``, ``DeadLetterManifest``, ``ExportDayManifest``. Here is the walk,
+/// what the files say of each other, and the report.
 ///
 /// It writes nothing and takes no lock. It verifies up to the last checkpoints, so a receiver may be running. Memory:
 /// about 200 bytes for each batch of the kept journal and for each of its runs in the archive, and 32 for each event of a
