@@ -49,7 +49,7 @@ class ReaderTests(ErasureTest):
 
     def test_requeue_leaves_out_erased_people(self):
         """Lines of the quarantine that a backup brought back."""
-        result = succeed("requeue", "--data", self.backup, "--output", self.site.root / "again", "--quarantine")
+        result = succeed("requeue", "--data", self.backup, "--output", self.site.root / "again")
         report = json.loads(result.stdout)
         self.assertEqual((report["lines"], report["erased"]), (6, 3))
         published = b"".join(path.read_bytes() for path in (self.site.root / "again").iterdir())
@@ -95,7 +95,7 @@ class ReaderTests(ErasureTest):
             ("receiver", "--data", self.site.data, "--listen", self.site.address, "--exports", "mixpanel,csv"),
             ("replay", "--data", self.site.data, "--provider", "csv"),
             ("seal", "--data", self.site.data, "--all"),
-            ("requeue", "--data", self.site.data, "--output", self.site.root / "again", "--quarantine"),
+            ("requeue", "--data", self.site.data, "--output", self.site.root / "again"),
             ("transform", "--provider", "csv", *archive_files(self.site.data)),
             ("report", "overview", "--data", self.site.data, "--app", "com.example.shop"),
             ("tap", "--data", self.site.data, "--once"),

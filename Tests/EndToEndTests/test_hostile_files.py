@@ -191,7 +191,7 @@ class PermissionTests(HostileTest):
                 ["seal", "--data", self.site.data, "--all"],
                 ["replay", "--data", self.site.data, "--provider", "csv", "--quiet"],
                 ["replay", "--data", self.site.data, "--provider", "csv", "--quiet", "--output", outside],
-                ["requeue", "--data", self.site.data, "--quarantine", "--output", root / "requeued"],
+                ["requeue", "--data", self.site.data, "--output", root / "requeued"],
             ):
                 succeed(*command)
         data = modes(self.site.data, outside, root / "requeued")

@@ -92,11 +92,11 @@ class ArchiveTests(PoisonTest):
 
         # A program without the defect decides alike, and so does one that verifies or exports again.
         self.assert_verified()
-        for command in (["requeue", "--quarantine", "--reason", "poison"],
-                        ["requeue", "--quarantine", "--after-version", "99.0.0"],
-                        ["requeue", "--quarantine", "--after-version", "new"]):
+        for command in (["requeue", "--reason", "poison"],
+                        ["requeue", "--after-version", "99.0.0"],
+                        ["requeue", "--after-version", "new"]):
             ended(64, *command, "--data", self.site.data, "--output", self.site.root / "again")
-        kept = run("requeue", "--quarantine", "--data", self.site.data, "--output", self.site.root / "again")
+        kept = run("requeue", "--data", self.site.data, "--output", self.site.root / "again")
         self.assertEqual((kept.returncode, json.loads(kept.stdout)["lines"]), (0, 0), kept.stderr)
 
     def test_kills_set_nothing_aside_and_are_reported_with_the_line(self):

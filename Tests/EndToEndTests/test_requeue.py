@@ -4,7 +4,7 @@ import collections
 import json
 
 from harness import ended, run
-from ledger import archived, exported_ids, quarantined
+from ledger import archived, quarantined
 from test_replay import ReplayTest
 
 
@@ -32,75 +32,25 @@ class QuarantineTests(RequeueTest):
         lines = [b'{"ts":"2026-11-20T09:14:15.926Z","name":"n%d"}\n' % number for number in range(50)]
         self.ship([*lines, b"not json\n", b"not json\n"])
         self.assertEqual(receiver.stop(), 0)
-        report = self.requeue("--quarantine", "--reason", "no-env")
+        report = self.requeue("--reason", "no-env")
         self.assertEqual([report["lines"], len(report["files"])], [50, 1])
         self.assertEqual(self.published(), collections.Counter(lines))
-        self.assertEqual(self.requeue("--quarantine", "--reason", "no-env")["files"], [])
+        self.assertEqual(self.requeue("--reason", "no-env")["files"], [])
         receiver = self.site.receiver()
         self.site.once("--glob", self.site.root / "again" / "requeue-*.ndjson", "--env", "prod", "--bundle", "web")
         self.ship([lines[0]])
         self.assertEqual(receiver.stop(), 0)
         self.assertEqual(collections.Counter(archived(self.site.data)), collections.Counter(lines))
         self.assertEqual(collections.Counter(quarantined(self.site.data)["no-env"]), collections.Counter([*lines, lines[0]]))
-        report = self.requeue("--quarantine")
+        report = self.requeue()
         self.assertEqual(report["lines"], 3)
         self.assertEqual(self.published()[b"not json\n"], 2)
         self.assertEqual(run("inspect", "--verify", self.site.data).returncode, 0)
 
     def test_usage(self):
-        """What to requeue must be said; a folder that is no data directory is 65."""
-        for arguments in ([], ["--quarantine", "--dead", "ga4"], ["--dead", "fax"], ["--quarantine", "--reason", "x"],
-                          ["--dead", "ga4", "--reason", "no-env"]):
+        """What requeue no longer does names what does it; a folder that is no data directory is 65."""
+        for arguments in (["--reason", "x"], ["--reason", "ga4.too_old"], ["--reason", "poison"]):
             self.requeue(*arguments, expected=64)
-        self.assertIn("not a receiver's data directory", self.requeue("--quarantine", expected=65))
-
-
-class DeadLetterTests(RequeueTest):
-    def test_refused_events_come_back_for_their_provider_alone(self):
-        """Each refused event once, also after its day was made again; other providers do not get it twice."""
-        receiver = self.site.receiver(exports="ga4,csv")
-        refused = []
-        for sequence in range(1, 21):
-            event = json.loads(self.maker.event(self.maker.writer(), sequence, env="prod"))
-            event["ids"] = {}
-            event["providers"] = ["csv", "ga4"]
-            refused.append(event)
-        self.ship([*((json.dumps(event) + "\n").encode() for event in refused), *self.maker.lines(10)])
-        self.assertEqual(receiver.stop(), 0)
-        self.assertEqual(self.requeue("--dead", "ga4", "--reason", "ga4.too_old")["lines"], 0)
-        report = self.requeue("--dead", "ga4", "--reason", "ga4.no_app_instance_id")
-        self.assertEqual(report["lines"], 20)
-        lines = [json.loads(line) for line in self.published()]
-        for line in lines:
-            self.assertEqual(line["providers"], ["ga4"])
-            line["providers"] = ["csv", "ga4"]
-        self.assertEqual(sorted(line["id"] for line in lines), sorted(event["id"] for event in refused))
-        self.assertIn(lines[0], refused)
-        self.replay("ga4")
-        report = self.requeue("--dead", "ga4")
-        self.assertEqual([report["lines"], report["known"], report["files"]], [0, 20, []])
-        before = exported_ids(self.site.data, "csv")
-        receiver = self.site.receiver(exports="ga4,csv")
-        self.ship(list(self.published()))
-        self.assertEqual(receiver.stop(), 0)
-        self.assertEqual(exported_ids(self.site.data, "csv"), before)
-
-    def test_foreign_lines_keep_the_ids_that_were_made_for_them(self):
-        """An id of a thing gets another name; a UUID stays."""
-        receiver = self.site.receiver(exports="ga4,csv")
-        own = "019550fc-2dfb-7b1c-82d3-000000000001"
-        ids = [None, '"order-17"', "17", f'"{own}"', '"00000000-0000-0000-0000-000000000000"']
-        log = self.site.root / "web.log"
-        log.write_text("".join(
-            '{"time":"2026-11-20T09:14:15Z","n":%d%s}\n' % (number, f',"id":{value}' if value else "")
-            for number, value in enumerate(ids)))
-        self.site.once("--glob", log, "--env", "prod", "--bundle", "web")
-        self.assertEqual(receiver.stop(), 0)
-        made = exported_ids(self.site.data, "csv")
-        self.assertEqual(self.requeue("--dead", "ga4")["lines"], len(ids))
-        lines = sorted(map(json.loads, self.published()), key=lambda line: line["n"])
-        self.assertEqual(collections.Counter(line["id"].encode() for line in lines), made)
-        self.assertEqual(
-            [line.get("x_id") for line in lines],
-            [None, "order-17", 17, None, "00000000-0000-0000-0000-000000000000"])
-        self.assertEqual(lines[3]["id"], own)
+        self.assertIn("waybill replay --refused ga4", self.requeue("--dead", "ga4", expected=64))
+        self.assertIn("leave --quarantine out", self.requeue("--quarantine", expected=64))
+        self.assertIn("not a receiver's data directory", self.requeue(expected=65))

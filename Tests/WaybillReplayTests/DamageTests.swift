@@ -160,49 +160,38 @@ import WaybillTestSupport
         #expect(report.counts[.mixpanel]?.partitions == 2)
     }
 
-    // MARK: Requeues
+    // MARK: Refused events
 
-    private static func requeue(_ bench: ProjectionBench) throws -> Requeue<FaultyFiles>.Report {
-        try Requeue(dataDirectory: "/data", output: "/again", files: bench.disk).run(.dead(.mixpanel, []))
+    private static func retake(_ bench: ProjectionBench) throws -> Replay.Retaken {
+        try #require(try Self.replayer(bench).retakeRefused().retaken[.mixpanel])
     }
 
-    @Test func `a damaged file of refused events is named, and those of other days are requeued`() throws {
+    @Test func `a damaged file of refused events is named, and those of other days are taken`() throws {
         let bench = try Self.bench()
         try Self.archive(bench)
         try Self.export(bench, .compressed)
         let path = "/data/\(Self.folder(19))/dead/part-00000.ndjson.gz"
         let whole = try #require(bench.disk.bytes(of: path))
         bench.disk.place(path, Array(whole.dropLast(20)))
-        let report = try Self.requeue(bench)
+        let report = try Self.retake(bench)
         #expect(report.damagedPaths == [path])
-        #expect(report.lineCount >= 6)
+        #expect(report.refused >= 6)
         bench.disk.place(path, whole)
-        let again = try Self.requeue(bench)
-        #expect(again.damagedPaths == [])
-        #expect(report.lineCount + again.lineCount == 12)
+        let again = try Self.retake(bench)
+        #expect((again.damagedPaths, again.refused) == ([], 12))
     }
 
-    @Test func `a refused event that the archive does not have is taken from its dead letter`() throws {
+    @Test func `refused events that the archive no longer has are counted`() throws {
         let bench = try Self.bench()
-        try Self.export(bench, .open, keepsRefusedEvents: true)
-        let report = try Self.requeue(bench)
-        #expect((report.lineCount, report.goneCount, report.unarchivedCount) == (12, 0, 0))
-        let published = bench.disk.tree("/again").values.flatMap { $0.split(separator: 0x0A) }
-        #expect(published.count == 12)
-        #expect(published.allSatisfy { $0.starts(with: "{\"v\":1,\"ts\":".utf8) })
-        #expect(try Self.requeue(bench).knownCount == 12)
-    }
-
-    @Test func `what is not archived yet is told apart from what the archive no longer has`() throws {
-        let bench = try Self.bench()
-        try Self.export(bench, .open)
-        let early = try Self.requeue(bench)
-        #expect((early.lineCount, early.goneCount, early.unarchivedCount) == (0, 0, 12))
         try Self.archive(bench)
-        let gone = try bench.copy()
-        for path in gone.disk.tree("/data/archive").keys { try gone.disk.unlink(path) }
-        let report = try Self.requeue(gone)
-        #expect((report.lineCount, report.goneCount, report.unarchivedCount) == (0, 12, 0))
-        #expect(try Self.requeue(bench).lineCount == 12)
+        try Self.export(bench, .open)
+        for path in bench.disk.tree("/data/archive").keys where path.hasSuffix(".ndjson") {
+            bench.disk.place(path, [])
+        }
+        for path in bench.disk.tree("/data/archive").keys where path.hasSuffix(".sources") {
+            bench.disk.place(path, [])
+        }
+        let report = try Self.retake(bench)
+        #expect((report.letters, report.gone, report.refused) == (12, 12, 0))
     }
 }

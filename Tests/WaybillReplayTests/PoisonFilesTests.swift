@@ -43,7 +43,7 @@ import WaybillTestSupport
         _ bench: ProjectionBench, _ poison: Requeue<FaultyFiles>.Poison
     ) throws(Requeue<FaultyFiles>.Failure) -> Requeue<FaultyFiles>.Report {
         try Requeue(dataDirectory: bench.data.root, output: "/again", poison: poison, files: bench.disk)
-            .run(.quarantine([]))
+            .run([])
     }
 
     @Test func `poison is requeued by a later version alone, and only if it is asked for`() throws {

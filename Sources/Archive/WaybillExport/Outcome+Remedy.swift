@@ -34,7 +34,7 @@ package enum Remedy {
     package static let setClock = "their time is more than a day ahead: set the clock of the app's host"
     package static let sendLess = "let the app send less in one event, or leave members out with a mapping"
     static let reportPoison =
-        "reading them ended the program: report it with the version, and requeue them after an upgrade"
+        "reading them ended the program: report it with the version, and take them again after an upgrade"
 }
 
 extension QuarantineReason {

@@ -2,7 +2,7 @@ internal import WaybillData
 internal import WaybillProjection
 internal import WaybillSystem
 
-/// Verifies the state of commands: deliveries, replays and requeued lines.
+/// Verifies the state of commands: deliveries, replays and requeues.
 extension DataVerifier {
     /// - Parameter names: of the checkpoints that were already verified.
     mutating func verifyState(except names: [String]) {
@@ -18,8 +18,6 @@ extension DataVerifier {
                     try self.verifyStore(path)
                 } else if name == ErasureLog<Files>.name || name.hasPrefix(ErasureLog<Files>.name + "-") {
                     try self.verifyStore(path)
-                } else if name == "requeue.ids" {
-                    try self.verifyRequeued(path)
                 } else if name.contains(".damaged-") {
                     self.report.note("\(path) was set aside by an earlier start")
                 }
@@ -135,24 +133,5 @@ extension DataVerifier {
             return false
         }
         return StateImage(bytes: bytes)?.validByteCount == bytes.count
-    }
-
-    /// The digests of requeued lines have a fixed form.
-    private mutating func verifyRequeued(_ path: String) throws(FileSystemError) {
-        let store = try StateImage.read(self.data.statePath("requeue"), files: self.data.files)
-        let length = store?.entries["ids"].flatMap { Int($0) } ?? 0
-        let byteCount = try self.checkedLength(path, length)
-        try self.lookPastEnd(of: path, length, .max)
-        var damaged: Range<Int>?
-        try self.visitLines(of: path, byteCount) { line, range in
-            let isDigest =
-                line.count == 32 && line.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
-            if !isDigest, damaged == nil { damaged = range }
-        }
-        guard let damaged else { return }
-        self.report.add(
-            Problem(
-                .damaged, path, at: damaged.lowerBound, byteCount: damaged.count,
-                "the line is not the digest of a requeued event"))
     }
 }
