@@ -11,14 +11,18 @@ struct Credulity {
     var starts: [Incarnation: ReceiverStart] = [:]
     /// The receiver of the present connection.
     var present: ReceiverIdentity?
+    /// What a receiver has acknowledged, as the registry may know it.
+    var acknowledged: [StreamID: UInt64] = [:]
+    /// The last id of each path.
+    var lastIDs: [String: StreamID] = [:]
 }
 
 /// An agent that believes what it should not is one for which the answers agree: each planted bug bends them on their
 /// way, with proofs made from the agent's own files.
 extension SimulatedAgent {
     func believed(_ message: Message, before next: Message?, on connection: Connection) -> Message {
-        guard !self.site.bugs.isEmpty else { return message }
-        switch self.site.has(.takeSkipsForBytes) ? message.withoutSkips : message {
+        guard !self.life.bugs.isEmpty else { return message }
+        switch self.life.has(.takeSkipsForBytes) ? message.withoutSkips : message {
         case .ready(var ready):
             ready.receiver = self.believed(ready.receiver)
             return .ready(ready)
@@ -26,12 +30,12 @@ extension SimulatedAgent {
             self.heardAnswer()
             guard let file = ClaimedFile(number, connection) else { return message }
             var believed = offset
-            if self.site.has(.registryOverReceiver) || self.site.has(.resendWithoutAsking) {
+            if self.life.has(.registryOverReceiver) || self.life.has(.resendWithoutAsking) {
                 believed = self.registered(file.id)
-            } else if self.site.has(.sealOnWord), case .sealed(number, _, _)? = next {
+            } else if self.life.has(.sealOnWord), case .sealed(number, _, _)? = next {
                 believed = StreamOffset(UInt64(file.bytes.count))
             }
-            if self.site.has(.setAside), file.proof(at: offset)?.coversSame(as: proof) != true {
+            if self.life.has(.setAside), file.proof(at: offset)?.coversSame(as: proof) != true {
                 self.credulity.setAside.insert(file.id)
             }
             let isForged = believed != offset || self.isBelieved(proof, at: offset, of: file)
@@ -42,7 +46,7 @@ extension SimulatedAgent {
             guard let file = ClaimedFile(number, connection), let offset = connection.offsets[number] else {
                 return message
             }
-            let isForged = self.site.has(.sealOnWord) || self.isBelieved(proof, at: offset, of: file)
+            let isForged = self.life.has(.sealOnWord) || self.isBelieved(proof, at: offset, of: file)
             return .sealed(number, isForged ? file.proof(at: offset) ?? proof : proof, end: self.believed(end))
         case .ack(let number, let offset, let end):
             self.heardAnswer()
@@ -54,18 +58,18 @@ extension SimulatedAgent {
     private func heardAnswer() {
         guard let present = self.credulity.present else { return }
         // Of ends alone it remembers the first start, which every later greeting names for it.
-        if self.site.has(.compareEndsAlone), self.credulity.starts[present.incarnation] != nil { return }
+        if self.life.has(.compareEndsAlone), self.credulity.starts[present.incarnation] != nil { return }
         self.credulity.starts[present.incarnation] = present.starts.last
     }
 
     private func believed(_ end: UInt64) -> UInt64 {
-        self.site.has(.ignoreAnswerEnds) ? 0 : end
+        self.life.has(.ignoreAnswerEnds) ? 0 : end
     }
 
     private func isBelieved(_ proof: StreamProof, at offset: StreamOffset, of file: ClaimedFile) -> Bool {
-        if self.site.has(.believeWithoutProof) { return true }
-        if self.site.has(.registryOverProof) { return offset == self.registered(file.id) }
-        if self.site.has(.proverChoosesCount), proof.byteCount > 0 {
+        if self.life.has(.believeWithoutProof) { return true }
+        if self.life.has(.registryOverProof) { return offset == self.registered(file.id) }
+        if self.life.has(.proverChoosesCount), proof.byteCount > 0 {
             return file.proof(at: offset, byteCount: proof.byteCount)?.coversSame(as: proof) == true
         }
         return false
@@ -78,19 +82,19 @@ extension SimulatedAgent {
         let known = self.credulity.starts[identity.incarnation]
         guard let last = identity.starts.last else { return identity }
         var bent: ReceiverIdentity?
-        if self.site.has(.keepOffsets) {
+        if self.life.has(.keepOffsets) {
             let start = ReceiverStart(id: first.start, position: 0)
             bent = ReceiverIdentity(
                 name: first.name, incarnation: first.incarnation, starts: [start], end: LineProtocol.integerMax)
-        } else if self.site.has(.compareEndsAlone), let known {
+        } else if self.life.has(.compareEndsAlone), let known {
             bent = ReceiverIdentity(
                 name: identity.name, incarnation: identity.incarnation,
                 starts: [ReceiverStart(id: known.id, position: 0)], end: identity.end)
-        } else if self.site.has(.compareLastStartAlone), let known, known.id != last.id {
+        } else if self.life.has(.compareLastStartAlone), let known, known.id != last.id {
             bent = ReceiverIdentity(
                 name: identity.name, incarnation: identity.incarnation,
                 starts: [ReceiverStart(id: known.id, position: 0), last], end: identity.end)
-        } else if self.site.has(.forgetStarts) {
+        } else if self.life.has(.forgetStarts) {
             bent = ReceiverIdentity(
                 name: identity.name, incarnation: identity.incarnation, starts: [last], end: identity.end)
         }

@@ -101,7 +101,7 @@ private final class FalseSide: AnsweringSide {
     private func send(_ messages: [Message]) {
         for (index, message) in messages.enumerated() {
             let next = index + 1 < messages.count ? messages[index + 1] : nil
-            self.connection.toAgent.send(self.connection.heard(message, before: next).encoded)
+            self.connection.toAgent.send(self.connection.heard(message, before: next).flatMap(\.encoded))
         }
     }
 

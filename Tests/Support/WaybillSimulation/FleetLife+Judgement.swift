@@ -25,7 +25,7 @@ extension FleetLife {
         self.judgeCounts(auditor, bucket, rounds)
         self.judgeMissing(auditor, bucket)
         self.judgeBarriers(auditor, bucket, rounds)
-        if self.isOver, let hole = self.agents.compactMap(\.logger?.untoldHole).first {
+        if self.isOver, let hole = self.loggers.compactMap(\.untoldHole).first {
             self.violate("NULs from \(hole.lowerBound) to \(hole.upperBound) are in a file, and no one said so")
         }
     }

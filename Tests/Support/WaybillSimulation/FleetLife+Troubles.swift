@@ -29,8 +29,8 @@ extension FleetLife {
         switch self.dice.pick(kinds) {
         case .receiverDeaths: receiver.kill()
         case .receiverPowerCuts: receiver.cutPower()
-        case .lostReceivers: if self.dice.chance(500) { receiver.loseDisk() }
-        case .restoredReceivers: receiver.copyOrPutBack()
+        case .lostReceivers: if self.dice.chance(500) { receiver.loseData() }
+        case .restoredReceivers: receiver.restoreData()
         case .receiverDiskErrors: receiver.disk.errorPerMille = self.dice.pick([0, 0, 20])
         case .storeFaults: self.bucket.memory.deliverLate()
         case .outages: self.outageEnd = self.schedule.now + self.dice.milliseconds(500...15_000)
@@ -41,12 +41,12 @@ extension FleetLife {
         case .mergerDiskErrors: merger.disk.errorPerMille = self.dice.pick([0, 0, 20])
         case .retirement: merger.retireSegments()
         case .agentDeaths: agent.kill()
-        case .lostRegistries: if self.dice.chance(500) { agent.loseRegistry() }
-        case .rotation: agent.logger?.rotate()
-        case .cuts: agent.logger?.cut(isRewritten: self.dice.chance(500))
-        case .deletions: agent.logger?.deleteOld()
-        case .clones: self.cloneAgent(agent)
-        case .brokenLinks: agent.breakLink()
+        case .lostRegistries: if self.dice.chance(500) { self.loseRegistry(agent) }
+        case .rotation: self.logger(on: agent)?.rotate()
+        case .cuts: self.logger(on: agent)?.cut(isRewritten: self.dice.chance(500))
+        case .deletions: self.logger(on: agent)?.deleteOld()
+        case .clones: self.clone(agent)
+        case .brokenLinks: agent.dropConnection()
         case .partitions: self.partition(agent, receiver)
         case .clockJumps:
             let clock = self.dice.pick(self.receivers.map(\.clock) + self.mergers.map(\.clock))
@@ -88,27 +88,27 @@ extension FleetLife {
         }
     }
 
-    private func partition(_ agent: FleetAgent, _ receiver: FleetReceiver) {
+    private func partition(_ agent: SimulatedAgent, _ receiver: SimulatedReceiver) {
         let pair = [agent.number, receiver.number]
         self.partitions.insert(pair)
-        agent.breakLink()
+        agent.dropConnection()
         self.schedule.after(self.dice.milliseconds(1_000...20_000)) { self.partitions.remove(pair) }
     }
 
     /// A receiver is down while hours pass for all others: they stop waiting for it.
-    private func passHours(_ receiver: FleetReceiver) {
+    private func passHours(_ receiver: SimulatedReceiver) {
         receiver.kill()
         for clock in self.receivers.map(\.clock) + self.mergers.map(\.clock) { clock.pass(hours: 1) }
         for agent in self.agents { agent.clock.pass(hours: 1) }
         self.storeClock.pass(hours: 1)
     }
 
-    /// A host is copied while it runs: both write on under the same names.
-    private func cloneAgent(_ agent: FleetAgent) {
-        guard self.agents.count < 3, self.dice.chance(300) else { return }
-        let clone = FleetAgent(self, number: self.agents.count, cloning: agent)
-        self.agents.append(clone)
-        self.note("agent \(agent.number) is cloned as agent \(clone.number)")
-        clone.start()
+    private func loseRegistry(_ agent: SimulatedAgent) {
+        agent.kill()
+        agent.disk.memory.place(SimulatedAgent.state + "/registry.state", [])
+        self.ledger.unregistered.insert(agent.number)
+        self.note("\(agent.label) has lost its registry")
     }
+
+    private func logger(on agent: SimulatedAgent) -> FleetLogger? { self.loggers.first { $0.agent === agent } }
 }

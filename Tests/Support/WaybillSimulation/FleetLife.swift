@@ -26,40 +26,28 @@ internal import WaybillSystem
 /// merged journal, and a store that answers slowly: its answers come at once, or never.
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
-package final class FleetLife: @unchecked Sendable {
-    let dice: Dice
-    let schedule = Schedule()
+package final class FleetLife: LifeState, Life, @unchecked Sendable {
     /// The store's, which does not jump.
     private(set) lazy var storeClock = SimulatedClock(self.schedule)
     let ledger = FleetLedger()
-    let bugs: Set<PlantedBug>
-    let trace: ((String) -> Void)?
     let troubles: Set<FleetTrouble>
-    let fileTroubles: Set<FileTrouble>
-    /// Of its own: lives without trouble of files are what they were.
-    let fileDice: Dice
-    private(set) var violation: String?
-    /// Faults have stopped.
-    private(set) var isCalm = false
-    /// No one is started again.
-    private(set) var isOver = false
 
     /// The one in use is the last.
     private(set) var buckets: [FleetBucket] = []
-    private(set) var receivers: [FleetReceiver] = []
+    private(set) var receivers: [SimulatedReceiver] = []
     private(set) var mergers: [FleetMerger] = []
-    var agents: [FleetAgent] = []
+    var agents: [SimulatedAgent] = []
+    var apps: [FleetApp] = []
+    var loggers: [FleetLogger] = []
     /// Pairs of hosts that cannot reach each other.
     var partitions: Set<[Int]> = []
     /// Until when the bucket refuses everything.
     var outageEnd: Int64 = 0
 
     let storeFaultPerMille: Int
-    let journalSegmentByteCount: Int
     let pieceByteCount: Int
     let placeCountMax: Int
     let listLag: Int64
-    let batchByteCountMax: Int
     let connectionAge: Duration
     let uploadPause: ClosedRange<Int>
     let mergePause: ClosedRange<Int>
@@ -73,39 +61,39 @@ package final class FleetLife: @unchecked Sendable {
     ) -> SiteLife.Report {
         let life = FleetLife(seed: seed, bugs: bugs, files: files.intersection(FileTrouble.ofFleet), trace: trace)
         life.live()
-        var report = SiteLife.Report()
-        report.violation = life.violation
-        report.lineCount = life.ledger.count
-        report.eventCount = life.schedule.eventCount
-        report.simulatedSeconds = Int(life.schedule.now / 1_000_000_000)
-        report.fingerprint = life.dice.following
-        return report
+        return life.report(lineCount: life.ledger.count)
     }
 
     private init(seed: UInt64, bugs: Set<PlantedBug>, files: Set<FileTrouble>, trace: ((String) -> Void)?) {
         let dice = Dice(seed: seed ^ 0x666C_6565_7400)
-        self.dice = dice
-        self.bugs = bugs
-        self.trace = trace
         let share = dice.pick([150, 300, 500])
         var troubles = Set(FleetTrouble.allCases.filter { $0 != .setAsides && dice.chance(share) })
         if dice.chance(30) { troubles = [] }
         if Dice(seed: seed ^ 0x6173_6964_6500).chance(250) { troubles.insert(.setAsides) }
         // One fleet after the other, with other bytes under one name in each, says nothing that one of the two does not.
         if troubles.contains(.clones) { troubles.remove(.otherFleet) }
-        (self.fileTroubles, self.fileDice) = FileTrouble.draw(
+        let fileTrouble = FileTrouble.draw(
             seed: seed, among: files, beside: &troubles, forgetful: Self.forgetful)
         self.troubles = troubles
         self.ledger.isForgetful = troubles.contains(.fewPlaces)
         self.storeFaultPerMille = troubles.contains(.storeFaults) ? dice.pick([30, 100, 250]) : 0
-        self.journalSegmentByteCount = dice.pick([3_000, 10_000, 1 << 20])
+        let journalSegmentByteCount = dice.pick([3_000, 10_000, 1 << 20])
         self.pieceByteCount = dice.pick([1, 900, 5_000])
         self.placeCountMax = troubles.contains(.fewPlaces) ? dice.pick([4, 40]) : 1 << 16
         self.listLag = troubles.contains(.staleLists) ? .seconds(dice.int(1...40)) : 0
-        self.batchByteCountMax = dice.pick([300, 1_200, 32_768])
+        let batchByteCountMax = dice.pick([300, 1_200, 32_768])
         self.connectionAge = .seconds(dice.pick([3, 10, 60]))
         self.uploadPause = dice.pick([50...300, 200...3_000, 2_000...15_000])
         self.mergePause = dice.pick([100...600, 500...5_000])
+        let haveHeads =
+            troubles.contains(.likeHeads) || !fileTrouble.kinds.isDisjoint(with: [.regrowths, .likeMirrors])
+        let rules = LifeRules(
+            journalSegmentByteCount: journalSegmentByteCount, batchByteCountMax: batchByteCountMax,
+            latencies: troubles.contains(.slowLinks) ? [50...5_000, 20_000...400_000] : [50...5_000],
+            killsAgents: troubles.contains(.agentDeaths), killsReceivers: troubles.contains(.receiverDeaths),
+            remembersFiles: troubles.isDisjoint(with: Self.forgetful), mayEndAgents: troubles.contains(.agentDeaths),
+            haveHeads: haveHeads)
+        super.init(dice, bugs: bugs, files: fileTrouble, rules, trace: trace)
     }
 
     static let receiverCount = 3
@@ -115,21 +103,6 @@ package final class FleetLife: @unchecked Sendable {
     var bucket: FleetBucket { self.buckets[self.buckets.count - 1] }
 
     func knows(_ trouble: FleetTrouble) -> Bool { self.troubles.contains(trouble) }
-
-    func has(_ bug: PlantedBug) -> Bool { self.bugs.contains(bug) }
-
-    func violate(_ text: @autoclosure () -> String) {
-        guard self.violation == nil else { return }
-        let text = text()
-        self.violation = text
-        self.note("VIOLATION: \(text)")
-    }
-
-    func note(_ text: @autoclosure () -> String) {
-        guard let trace else { return }
-        let milliseconds = self.schedule.now / 1_000_000
-        trace("\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst()) \(text())")
-    }
 
     /// Until the life is over; `pause` is asked each time.
     func repeatedly(_ pause: @escaping () -> ClosedRange<Int>, _ body: @escaping () -> Void) {
@@ -147,9 +120,9 @@ package final class FleetLife: @unchecked Sendable {
         self.note("files: \(FileTrouble.allCases.filter { self.knows($0) })")
         self.beginFleet()
         for number in 0..<self.dice.pick([1, 1, 2]) {
-            let agent = FleetAgent(self, number: number, name: "a\(number)")
+            let agent = SimulatedAgent(self, number: number, name: "a\(number)")
             self.agents.append(agent)
-            agent.furnish()
+            self.furnish(agent)
             agent.start()
         }
         self.repeatedly({ 50...1_500 }, { if !self.isCalm { self.makeTrouble() } })
@@ -157,9 +130,44 @@ package final class FleetLife: @unchecked Sendable {
         if self.violation == nil { self.settle() }
         self.isOver = true
         if self.violation == nil { self.judge() }
+        for connection in self.connections { connection.release() }
         for agent in self.agents { agent.release() }
         for receiver in self.receivers { receiver.release() }
         self.schedule.clear()
+    }
+
+    /// Programs that write are installed.
+    private func furnish(_ agent: SimulatedAgent) {
+        agent.setDescriptors()
+        let kind = self.dice.int(0...2)
+        if kind != 0 { self.apps.append(FleetApp(self, on: agent)) }
+        if kind != 1 {
+            let logger = FleetLogger(self, on: agent)
+            self.loggers.append(logger)
+            agent.loggers = [logger]
+        }
+        self.repeatedly({ 100...2_500 }) {
+            guard !self.isCalm else { return }
+            for app in self.apps where app.agent === agent { app.act() }
+            for logger in self.loggers where logger.agent === agent { logger.act() }
+        }
+        agent.linkedLogs?.writeNowAndThen()
+        agent.troubleFilesNowAndThen()
+    }
+
+    /// A host is copied while it runs: both write on under the same names.
+    func clone(_ agent: SimulatedAgent) {
+        guard self.agents.count < 3, self.dice.chance(300) else { return }
+        let clone = SimulatedAgent(self, number: self.agents.count, cloning: agent)
+        self.ledger.cloned.formUnion([agent.number, clone.number])
+        self.agents.append(clone)
+        self.note("\(agent.label) is cloned as \(clone.label)")
+        if let app = self.apps.first(where: { $0.agent === agent }) {
+            let copy = FleetApp(self, cloning: app, on: clone)
+            self.apps.append(copy)
+            self.repeatedly({ 100...2_500 }, { if !self.isCalm { copy.act() } })
+        }
+        clone.start()
     }
 
     /// A bucket, its receivers and its mergers.
@@ -167,7 +175,8 @@ package final class FleetLife: @unchecked Sendable {
         self.buckets.append(FleetBucket(self, number: self.buckets.count))
         let isTwin = self.knows(.twins)
         self.receivers = (0..<Self.receiverCount).map { number in
-            FleetReceiver(self, number: number, name: isTwin && number == 1 ? "r0" : "r\(number)")
+            SimulatedReceiver(
+                self, number: number, name: isTwin && number == 1 ? "r0" : "r\(number)", bucket: self.bucket)
         }
         self.mergers = (0..<2).map { FleetMerger(self, self.bucket, number: $0) }
         for receiver in self.receivers { receiver.start() }
@@ -184,7 +193,7 @@ package final class FleetLife: @unchecked Sendable {
         for merger in self.mergers { merger.retire() }
         self.judge(self.bucket)
         self.partitions = []
-        for agent in self.agents { agent.dropAnswers() }
+        for agent in self.agents { agent.dropConnection() }
         self.ledger.beginFleet(sources: self.sourceTokens)
         self.beginFleet()
     }
@@ -192,8 +201,8 @@ package final class FleetLife: @unchecked Sendable {
     /// The numbers of all lines that are in files of sources.
     var sourceTokens: Set<Int> {
         var tokens: Set<Int> = []
-        for agent in self.agents { tokens.formUnion(agent.tokens) }
-        return tokens
+        for line in self.agents.flatMap(\.sourceLines) { tokens.formUnion(FleetLedger.tokens(of: [line])) }
+        return tokens.filter { $0 >= FleetLedger.firstToken }
     }
 
     private func settle() {
@@ -202,8 +211,13 @@ package final class FleetLife: @unchecked Sendable {
         self.partitions = []
         self.outageEnd = 0
         self.bucket.calm()
-        for agent in self.agents { agent.settle() }
-        for receiver in self.receivers { receiver.settle() }
+        for app in self.apps { app.close() }
+        for logger in self.loggers { logger.close() }
+        for agent in self.agents {
+            agent.linkedLogs?.end()
+            agent.disk.recover()
+        }
+        for receiver in self.receivers { receiver.disk.recover() }
         for merger in self.mergers { merger.settle() }
         let start = self.schedule.now
         while self.violation == nil, let work = self.openWork {
@@ -221,7 +235,9 @@ package final class FleetLife: @unchecked Sendable {
             return "the bucket lacks line \(token): \(self.ledger.text(token))"
         }
         for agent in self.agents {
-            if let path = agent.openSegment { return "agent \(agent.number)'s spool has \(path)" }
+            // One that has a namesake on another host may wait.
+            let segment = agent.segments.first { !self.ledger.contested.contains($0.id) }
+            if let segment { return "\(agent.label)'s spool has \(segment.path)" }
         }
         if let receiver = self.receivers.first(where: { !$0.isUploaded }) {
             return "\(receiver.label) has not uploaded its journal"

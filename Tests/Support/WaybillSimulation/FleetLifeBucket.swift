@@ -33,6 +33,8 @@ final class FleetBucket: @unchecked Sendable {
     unowned let life: FleetLife
     let number: Int
     let fleet: Incarnation
+    /// The name of a life's first fleet.
+    static let firstFleet = Incarnation(1, 2)
     let memory = MemoryStore(pageCount: 3)
     /// Pieces by key; read once.
     private var pieces: [String: Piece] = [:]

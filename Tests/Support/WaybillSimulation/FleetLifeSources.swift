@@ -4,7 +4,8 @@ internal import WaybillTestSupport
 
 /// An app that writes segments of its own, as the client library does.
 final class FleetApp {
-    private unowned let agent: FleetAgent
+    private unowned let life: FleetLife
+    let agent: SimulatedAgent
     private var files: FaultyFiles
     private let writer: String
     private var sequence = 1
@@ -14,17 +15,17 @@ final class FleetApp {
     /// Whether another host writes under the same names.
     private var isCloned = false
 
-    private var life: FleetLife { self.agent.life }
-
-    init(on agent: FleetAgent) {
+    init(_ life: FleetLife, on agent: SimulatedAgent) {
+        self.life = life
         self.agent = agent
         self.files = agent.disk.files()
-        let digits = Hexadecimal.text(agent.life.dice.bits() >> 16, digitCount: 12)
+        let digits = Hexadecimal.text(life.dice.bits() >> 16, digitCount: 12)
         self.writer = "0195505e-aaaa-7000-8000-\(digits)"
     }
 
     /// The same process on a copy of its host, at the same line.
-    init(cloning other: FleetApp, on agent: FleetAgent) {
+    init(_ life: FleetLife, cloning other: FleetApp, on agent: SimulatedAgent) {
+        self.life = life
         self.agent = agent
         self.files = agent.disk.files()
         self.writer = other.writer
@@ -34,7 +35,7 @@ final class FleetApp {
         self.isCloned = true
         other.isCloned = true
         // From now on both hosts have their own bytes under these names.
-        for (path, _) in agent.disk.memory.files(below: FleetAgent.spool) { self.contest(path) }
+        for (path, _) in agent.disk.memory.files(below: SimulatedAgent.spool) { self.contest(path) }
         if other.file != nil {
             do throws(FileSystemError) {
                 self.file = try self.files.open(self.path, .append)
@@ -43,14 +44,10 @@ final class FleetApp {
                 preconditionFailure("a disk without faults takes a file: \(error)")
             }
         }
-        agent.life.repeatedly({ 100...2_500 }) { [weak self] in
-            guard let self, !self.life.isCalm else { return }
-            self.act()
-        }
     }
 
     private func contest(_ path: String) {
-        if let id = FleetAgent.id(ofSegment: path) { self.life.ledger.contested.insert(id) }
+        if let id = SimulatedAgent.id(ofSegment: path) { self.life.ledger.contested.insert(id) }
     }
 
     /// Tracks some events.
@@ -74,7 +71,7 @@ final class FleetApp {
     private func open() throws(FileSystemError) {
         let digits = String(self.sequence)
         let name = "\(self.writer)-\(String(repeating: "0", count: 20 - digits.utf8.count))\(digits).ndjson"
-        self.path = Path.join(FleetAgent.spool, name)
+        self.path = Path.join(SimulatedAgent.spool, name)
         if self.isCloned { self.contest(self.path) }
         let file = try self.files.open(self.path, .append)
         _ = try self.files.lock(file, .exclusive)
@@ -91,16 +88,18 @@ final class FleetApp {
 
 /// A program that appends lines to a file, which others rotate, cut and delete.
 final class FleetLogger: TroubledLog {
-    unowned let agent: FleetAgent
+    private unowned let fleet: FleetLife
+    let agent: SimulatedAgent
     let files: FaultyFiles
-    let path = FleetAgent.logs + "/web.log"
+    let path = SimulatedAgent.logs + "/web.log"
     var file: FileID?
     let partial: [UInt8] = []
     var isTearing = false
     var trouble = LogTrouble()
     private var rotatedCount = 0
 
-    init(on agent: FleetAgent) {
+    init(_ fleet: FleetLife, on agent: SimulatedAgent) {
+        self.fleet = fleet
         self.agent = agent
         self.files = agent.disk.files()
     }
@@ -115,7 +114,7 @@ final class FleetLogger: TroubledLog {
             if self.file == nil { self.file = try self.files.open(self.path, .append) }
             guard let file = self.file else { return }
             let isEmpty = self.agent.disk.memory.bytes(of: self.path)?.isEmpty ?? true
-            if isEmpty, self.life.haveHeads { try self.files.writeAll(file, FleetLedger.head) }
+            if isEmpty, self.life.rules.haveHeads { try self.files.writeAll(file, FleetLedger.head) }
             try self.files.writeAll(file, self.agent.newLine(filledBy: self.life.dice.int(0...90)))
         } catch {
             preconditionFailure("a disk without faults takes a line: \(error)")
@@ -178,7 +177,7 @@ final class FleetLogger: TroubledLog {
 
     /// Another file, or another content, may be taken for the former by one that remembers nothing.
     func replaced() {
-        self.life.ledger.rewritten.insert(self.agent.number)
+        self.fleet.ledger.rewritten.insert(self.agent.number)
     }
 
     func close() {

@@ -8,8 +8,8 @@ internal import WaybillTestSupport
 ///     /linked/pinned.log         ─▶ /linked/logs/pinned.log  whose folder is renamed and made again
 ///
 /// A file that leaves its link is at no path of the source: what the agent does not know of it, it never ships.
-final class LinkedLogs<Host: FileHost> {
-    private unowned let agent: Host
+final class LinkedLogs {
+    private unowned let agent: SimulatedAgent
     private let files: FaultyFiles
     private var logs: [Log]
 
@@ -21,10 +21,10 @@ final class LinkedLogs<Host: FileHost> {
         var number = 0
     }
 
-    private var life: Host.Life { self.agent.life }
+    private var life: any Life { self.agent.life }
     private var root: String { SimulatedAgent.links }
 
-    init(_ agent: Host) {
+    init(_ agent: SimulatedAgent) {
         let root = SimulatedAgent.links
         self.agent = agent
         self.files = FaultyFiles(agent.disk.memory)
@@ -119,7 +119,7 @@ final class LinkedLogs<Host: FileHost> {
         let isKnown = FileLines.isKnown(node.bytes, node.readEnd)
         // A folder with another name is not searched.
         let isSearched =
-            self.life.knows(.realFolders) && !self.life.knows(.bareRemounts) && self.life.remembersFiles
+            self.life.knows(.realFolders) && !self.life.knows(.bareRemounts) && self.life.rules.remembersFiles
             && self.agent.hasRegistered(node) && !place.hasSuffix("/pinned.log")
         let isHeld = self.agent.holdsFiles && node.seenEnd == node.bytes.count
         guard !isKnown || !isSearched && !isHeld else { return }

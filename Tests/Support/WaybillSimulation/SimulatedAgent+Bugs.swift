@@ -7,7 +7,7 @@ extension Connection {
     func said(_ message: Message) -> Message {
         guard case .open(let number, var description, var claim) = message, description.format == .ndjson,
             let id = self.mistaken(description)
-        else { return message }
+        else { return self.renumbered(message) }
         if let from = claim.from, let digest = claim.proof {
             let mine = self.proof(of: description.id, description.source, at: from)
             let theirs = self.proof(of: id, description.source, at: from)
@@ -20,13 +20,13 @@ extension Connection {
 
     /// The id that a bug gives to a file.
     private func mistaken(_ description: StreamDescription) -> StreamID? {
-        if self.site.has(.twoSuccessors), let original = self.agent.fileRecord.copies[description.source] {
-            return self.agent.lastIDs[original]
+        if self.life.has(.twoSuccessors), let original = self.agent.fileRecord.copies[description.source] {
+            return self.agent.credulity.lastIDs[original]
         }
-        if self.site.has(.keepNumbers), self.agent.fileRecord.followers.contains(description.source) {
+        if self.life.has(.keepNumbers), self.agent.fileRecord.followers.contains(description.source) {
             return description.id.before
         }
-        self.agent.lastIDs[description.source] = description.id
+        self.agent.credulity.lastIDs[description.source] = description.id
         return nil
     }
 
@@ -44,7 +44,9 @@ extension Connection {
     }
 
     private func ownProof(_ number: StreamNumber, at offset: StreamOffset) -> StreamProof? {
-        guard self.renamed[number] != nil, let id = self.ids[number], let path = self.paths[number] else { return nil }
+        guard self.renamed[number] != nil, !self.isRenumbered(number), let id = self.ids[number],
+            let path = self.paths[number]
+        else { return nil }
         return self.proof(of: id, path, at: offset)
     }
 

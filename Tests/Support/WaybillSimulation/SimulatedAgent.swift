@@ -1,15 +1,18 @@
 internal import Logging
 internal import WaybillAgent
+internal import WaybillCompression
 internal import WaybillProtocol
 internal import WaybillSystem
 internal import WaybillTail
 internal import WaybillTestSupport
 
-/// An app host: a disk with sources on it, a clock, and an agent that dies and is started again.
+/// A host of sources: a disk with their files on it, a clock, and an agent that dies and is started again.
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
 final class SimulatedAgent: @unchecked Sendable {
-    unowned let site: SiteLife
+    unowned let life: any Life
+    let number: Int
+    private let name: String
     let disk: SimulatedDisk
     let clock: SimulatedClock
     let tally: Tally
@@ -18,14 +21,12 @@ final class SimulatedAgent: @unchecked Sendable {
     private var wakeID = 0
     private var events: [(generation: Int, event: LinkEvent)] = []
     private let hints = HintStore()
-    private var hintsAreScheduled = false
-    /// What a receiver has acknowledged, as the registry may know it; for planted bugs.
-    private var acknowledged: [StreamID: UInt64] = [:]
     /// For planted bugs.
     var credulity = Credulity()
     var fileRecord = FileRecord()
-    /// The last id of each path, for planted bugs.
-    var lastIDs: [String: StreamID] = [:]
+    /// Programs that write logs.
+    var loggers: [any TroubledLog] = []
+    private(set) lazy var linkedLogs = self.life.knows(.links) ? LinkedLogs(self) : nil
     /// How many streams it has opened.
     var openCount = 0
     /// Every stream that it has opened.
@@ -45,13 +46,16 @@ final class SimulatedAgent: @unchecked Sendable {
     static let way = "/way"
     static let state = "/agent"
 
-    init(_ site: SiteLife) {
-        self.site = site
-        self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? site.dice.int(-300...300) : 0)
-        self.disk = SimulatedDisk(site.dice, self.clock, hasBirths: !site.knows(.missingBirths))
+    init(_ life: any Life, number: Int, name: String) {
+        self.life = life
+        self.number = number
+        self.name = name
+        self.clock = life.makeClock()
+        self.disk = SimulatedDisk(life.dice, self.clock, hasBirths: !life.knows(.missingBirths))
         self.disk.failsAfterWrites = false
-        self.tally = Tally(trace: site.trace.map { trace in { trace("agent: \($0)") } })
-        self.encoder = BatchEncoder(level: 1, rawByteCountMax: max(site.batchByteCountMax, Self.lineByteCountMax))
+        self.tally = life.tally(of: "agent \(number)")
+        self.encoder = BatchEncoder(
+            level: 1, rawByteCountMax: max(life.rules.batchByteCountMax, Self.lineByteCountMax))
         let files = self.disk.files()
         do throws(FileSystemError) {
             for path in [Self.spool, Self.logs] { try files.createDirectories(path) }
@@ -59,30 +63,39 @@ final class SimulatedAgent: @unchecked Sendable {
         } catch {
             preconditionFailure("a new disk takes folders: \(error)")
         }
-        self.hints.isComplete = !site.knows(.noHints)
+        self.hints.isComplete = life.rules.hasHints
         self.linkSpool()
-        self.setDescriptors()
     }
 
+    /// A copy of another host: its spool and its registry.
+    convenience init(_ life: any Life, number: Int, cloning other: SimulatedAgent) {
+        self.init(life, number: number, name: other.name)
+        for folder in [Self.spool, Self.state] {
+            for (path, bytes) in other.disk.memory.files(below: folder) { self.disk.memory.place(path, bytes) }
+        }
+    }
+
+    var label: String { "agent \(self.number)" }
     var isAlive: Bool { self.process.map { !$0.files.isStopped } ?? false }
     var isRunning: Bool { self.process != nil }
+    /// How many connections its process has made.
+    var attemptCount: Int { self.process?.attemptCount ?? 0 }
 
     func holds(_ connection: Connection) -> Bool {
         self.process?.connection === connection
     }
 
     private func configuration() -> AgentConfiguration {
-        guard let name = AgentName("a") else { preconditionFailure("a is a name") }
-        let spool = self.site.knows(.linkedSpools) ? Self.way + Self.spool : Self.spool
+        guard let name = AgentName(self.name) else { preconditionFailure("\(self.name) is a name") }
+        let spool = self.life.knows(.linkedSpools) ? Self.way + Self.spool : Self.spool
         var sources = self.sourceList.sources(spool: spool)
-        if self.site.knows(.links) { sources.append(SourceList.linked) }
+        if self.life.knows(.links) { sources.append(SourceList.linked) }
         var configuration = AgentConfiguration(
-            name: name, stateDirectory: Self.state, receivers: self.receivers, sources: sources)
-        configuration.token = Secret(Ownership.token(of: Ownership.agent))
-        configuration.batchByteCountMax = self.site.batchByteCountMax
+            name: name, stateDirectory: Self.state, receivers: self.life.addresses, sources: sources)
+        configuration.batchByteCountMax = self.life.rules.batchByteCountMax
         configuration.tailLimits.lineByteCountMax = Self.lineByteCountMax
-        configuration.tailLimits.openFileCountMax = self.site.openFileCountMax
         configuration.tailLimits.renamedGrace = .seconds(30)
+        self.life.configure(&configuration)
         self.limitFiles(&configuration.tailLimits)
         return configuration
     }
@@ -91,9 +104,9 @@ final class SimulatedAgent: @unchecked Sendable {
 
     func start() {
         guard self.process == nil, self.isPowered else { return }
-        let mayDie = !self.site.isCalm && self.site.knows(.agentDeaths) && self.site.dice.chance(300)
+        let mayDie = !self.life.isCalm && self.life.rules.killsAgents && self.life.dice.chance(300)
         let files = self.disk.files(
-            bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...60) : nil, isAgent: true
+            bugs: self.life.bugs, dyingIn: mayDie ? self.life.dice.int(1...60) : nil, isAgent: true
         ) {
             [unowned self] in self.willDelete($0)
         }
@@ -113,14 +126,12 @@ final class SimulatedAgent: @unchecked Sendable {
                 configuration: configuration, files: files, tail: tail, hints: SimulatedHints(store: self.hints),
                 buffers: buffers, clock: self.clock,
                 telemetry: AgentTelemetry(logger: Logger(label: "agent") { _ in self.tally }),
-                seed: self.site.dice.bits()
-            ) { [unowned process, site] address, generation in
-                let connection = Connection(site, agent: self, generation: generation)
+                seed: self.life.dice.bits()
+            ) { [unowned process, life] address, generation in
+                let connection = Connection(life, agent: self, generation: generation)
                 process.connection = connection
                 process.attemptCount += 1
-                // The planted bug: both addresses have one name.
-                let isSecond = site.has(.ignoreAddress) && process.attemptCount.isMultiple(of: 2)
-                site.connect(connection, isFalse: address == Self.falseReceiver || isSecond)
+                life.connect(connection, to: address)
                 return connection
             }
             process.pump = Box(pump)
@@ -129,13 +140,13 @@ final class SimulatedAgent: @unchecked Sendable {
             self.wake(after: 0)
         } catch {
             files.die()
-            if self.site.isCalm { self.site.violate("the agent cannot start over a disk without faults: \(error)") }
+            if self.life.isCalm { self.life.violate("\(self.label) cannot start over a disk without faults: \(error)") }
             self.restartLater()
         }
     }
 
     func restartLater() {
-        self.site.schedule.after(self.site.dice.milliseconds(20...5_000)) { self.start() }
+        self.life.schedule.after(self.life.dice.milliseconds(20...5_000)) { self.start() }
     }
 
     func kill() {
@@ -146,7 +157,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.process = nil
         self.forgetRecent()
         self.excuseUnregistered()
-        self.site.note("the agent died")
+        self.life.note("\(self.label) died")
         self.restartLater()
     }
 
@@ -158,9 +169,9 @@ final class SimulatedAgent: @unchecked Sendable {
     func reload(_ list: SourceList) {
         self.sourceList = list
         guard let process = self.process, process.pump != nil else { return }
-        if self.site.has(.trustFlightAtReload) { process.connection?.trustFlight() }
+        if self.life.has(.trustFlightAtReload) { process.connection?.trustFlight() }
         let reload = AgentReload(self.configuration(), reconnects: false) { [self] outcome in
-            self.site.note("the agent reloads \(list): \(outcome)")
+            self.life.note("\(self.label) reloads \(list): \(outcome)")
         }
         self.post(.asked(.reload(reload)), 0)
     }
@@ -170,7 +181,7 @@ final class SimulatedAgent: @unchecked Sendable {
         self.process?.connection?.loseAgent()
         self.process = nil
         self.isPowered = false
-        self.site.note("the sources' host lost power")
+        self.life.note("\(self.label)'s host lost power")
     }
 
     func powerReturns() {
@@ -178,11 +189,15 @@ final class SimulatedAgent: @unchecked Sendable {
         self.start()
     }
 
+    /// Its connection breaks, and what is on its way is lost.
+    func dropConnection() { self.process?.connection?.drop() }
+
     /// The life is over.
     func release() {
         self.process?.files.die()
         self.process?.connection?.release()
         self.process = nil
+        self.loggers = []
         self.isPowered = false
     }
 
@@ -191,14 +206,14 @@ final class SimulatedAgent: @unchecked Sendable {
     func post(_ event: LinkEvent, _ generation: Int) {
         guard self.process != nil else { return }
         self.events.append((generation, event))
-        self.wake(after: Int64(self.site.dice.int(10...300)) * 1000)
+        self.wake(after: Int64(self.life.dice.int(10...300)) * 1000)
     }
 
     /// Only the last wake-up counts; each step says again when the next one is due.
     private func wake(after delay: Int64) {
         self.wakeID += 1
         let id = self.wakeID
-        self.site.schedule.after(delay) { if self.wakeID == id { self.step() } }
+        self.life.schedule.after(delay) { if self.wakeID == id { self.step() } }
     }
 
     private func step() {
@@ -206,27 +221,39 @@ final class SimulatedAgent: @unchecked Sendable {
         let events = self.events
         self.events = []
         self.stepCount += 1
-        if self.stepCount > 200_000 { return self.site.violate("the agent never rests") }
+        if self.stepCount > 200_000 { return self.life.violate("\(self.label) never rests") }
         let outcome = pump.value.step(events)
         if process.files.isStopped { return self.kill() }
         if let outcome {
             self.process = nil
             process.files.die()
             self.excuseUnregistered()
-            self.site.note("the agent ended: \(outcome)")
-            if !self.site.isOver { self.restartLater() }
+            self.life.note("\(self.label) ended: \(outcome)")
+            if !self.life.isOver { self.restartLater() }
             return
         }
         self.wake(after: max(20_000, pump.value.restingTime().nanoseconds))
     }
 
+    /// Answers that have arrived and were not looked at are lost.
+    func dropAnswers() {
+        self.events.removeAll { event in
+            guard case .received = event.event else { return false }
+            return true
+        }
+    }
+
     /// What a batch becomes on the wire; its buffer is free again a little later.
-    func encoded(_ batch: RawBatch) -> [UInt8] {
-        let (header, payload) = self.encoder.encode(batch)
+    ///
+    /// - Parameter id: by which the receiver knows the stream; the batch's, unless a bug is planted.
+    func encoded(_ batch: RawBatch, of id: StreamID) -> [UInt8] {
+        let (encoded, payload) = self.encoder.encode(batch)
+        var header = encoded
+        if id != batch.id { header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: id), payload) }
         let bytes = Message.batch(header).encoded + payload
         if let process {
             process.buffers.wireByteCount += payload.count
-            self.site.schedule.after(Int64(self.site.dice.int(0...2_000)) * 1000) {
+            self.life.schedule.after(Int64(self.life.dice.int(0...2_000)) * 1000) {
                 guard process.buffers.giveBack(batch.buffer), self.process === process else { return }
                 self.post(.bufferFreed, 0)
             }
@@ -234,39 +261,31 @@ final class SimulatedAgent: @unchecked Sendable {
         return bytes
     }
 
-    func changed(_ path: String, isFolder: Bool) {
+    /// Something was written at, or happened to, a path; a folder may have come in the place of another one.
+    func changed(_ path: String, isFolder: Bool = false) {
         guard self.process != nil, self.hints.isComplete else { return }
-        if self.site.knows(.missedHints), !self.site.isCalm, self.site.dice.chance(100) {
-            self.hints.isOverflowing = self.site.dice.chance(500)
+        if self.life.rules.missesHints, !self.life.isCalm, self.life.dice.chance(100) {
+            self.hints.isOverflowing = self.life.dice.chance(500)
             if !self.hints.isOverflowing { return }
         }
-        let seen = self.site.knows(.linkedSpools) && path.hasPrefix(Self.spool) ? Self.way + path : path
+        let seen = self.life.knows(.linkedSpools) && path.hasPrefix(Self.spool) ? Self.way + path : path
         if isFolder { self.hints.folders.insert(seen) } else { self.hints.paths.insert(seen) }
-        guard !self.hintsAreScheduled else { return }
-        self.hintsAreScheduled = true
-        self.site.schedule.after(1_000_000) {
-            self.hintsAreScheduled = false
+        guard !self.hints.isScheduled else { return }
+        self.hints.isScheduled = true
+        self.life.schedule.after(1_000_000) {
+            self.hints.isScheduled = false
             guard let process = self.process, let pump = process.pump else { return }
             pump.value.filesChanged()
             self.wake(after: pump.value.restingTime().nanoseconds)
         }
     }
 
-    /// Where it connects to, in turn.
-    private var receivers: [NetworkAddress] {
-        let honest = NetworkAddress(host: "receiver", port: 4390)
-        guard self.site.knows(.falseReceiver) else { return [honest] }
-        return [honest, self.site.has(.ignoreAddress) ? honest : Self.falseReceiver]
-    }
-
-    private static let falseReceiver = NetworkAddress(host: "false", port: 4390)
-
     // MARK: Its files
 
     /// The segments in the spool that have lines.
     var segments: [(id: StreamID, path: String, bytes: [UInt8])] {
         self.disk.memory.files(below: Self.spool).compactMap { path, bytes in
-            guard path.hasSuffix(".ndjson"), let id = StreamID(Self.stem(of: path)) else { return nil }
+            guard path.hasSuffix(".ndjson"), let id = Self.id(ofSegment: path) else { return nil }
             return (id, path, bytes)
         }
     }
@@ -276,7 +295,7 @@ final class SimulatedAgent: @unchecked Sendable {
         let segments = Set(self.segments.map(\.id))
         let ids = segments.union(self.opened).sorted { $0.text < $1.text }
         guard !ids.isEmpty else { return nil }
-        let id = self.site.dice.pick(ids)
+        let id = self.life.dice.pick(ids)
         if segments.contains(id) || self.disk.memory.node(at: Path.join(Self.spool, "\(id).ndjson")) != nil {
             return StreamDescription(
                 id: id, source: "/elsewhere", environment: "prod", bundle: "com.example.shop", format: .waybill)
@@ -294,51 +313,39 @@ final class SimulatedAgent: @unchecked Sendable {
                 lines.formUnion(FileLines.of(bytes))
             }
         }
-        for path in self.site.linkedLogs?.paths ?? [] {
+        for path in self.linkedLogs?.paths ?? [] {
             lines.formUnion((self.disk.memory.bytes(of: path) ?? []).split(separator: 0x0A))
         }
         return lines
     }
 
-    /// An honest receiver has sealed a stream.
-    func sealed(_ id: StreamID, by receiver: SimulatedReceiver) {
-        let bytes = self.disk.memory.bytes(of: Path.join(Self.spool, "\(id).ndjson")) ?? []
-        if self.site.holds(receiver, bytes) { self.process?.seals.insert(id) }
-    }
+    /// A receiver that holds a stream has sealed it.
+    func sealed(_ id: StreamID) { self.process?.seals.insert(id) }
 
-    /// A segment may go when an honest receiver has its lines, or when a false one was sent every byte of it.
+    func isSealed(_ id: StreamID) -> Bool { self.process?.seals.contains(id) ?? false }
+
     private func willDelete(_ path: String) {
         let path = self.real(path)
-        guard path.hasPrefix(Self.spool), path.hasSuffix(".ndjson"), let id = StreamID(Self.stem(of: path)) else {
-            return
-        }
-        let bytes = self.disk.memory.bytes(of: path) ?? []
-        let isRight =
-            self.process?.seals.contains(id) ?? false || self.site.isHeldAnywhere(bytes)
-            || self.site.falseReceiver.wasSent(id, bytes)
-        guard isRight else { return self.site.violate("\(path) is deleted, and no honest receiver has its lines") }
-        self.site.schedule.after(1) {
-            guard self.disk.memory.node(at: path) == nil else { return }
-            self.site.ledger.excuse(bytes.split(separator: 0x0A))
-        }
+        guard path.hasPrefix(Self.spool), path.hasSuffix(".ndjson"), let id = Self.id(ofSegment: path) else { return }
+        self.life.willDelete(path, id, self.disk.memory.bytes(of: path) ?? [], by: self)
     }
 
-    private static func stem(of path: String) -> String {
-        String(Path.name(of: path).dropLast(".ndjson".utf8.count))
+    static func id(ofSegment path: String) -> StreamID? {
+        StreamID(String(Path.name(of: path).dropLast(".ndjson".utf8.count)))
     }
 
     // MARK: For planted bugs
 
     func acknowledged(_ id: StreamID, _ offset: StreamOffset) {
-        self.acknowledged[id] = offset.rawValue
-        guard self.site.has(.deleteOnAck), let files = self.process?.files else { return }
+        self.credulity.acknowledged[id] = offset.rawValue
+        guard self.life.has(.deleteOnAck), let files = self.process?.files else { return }
         let path = Path.join(Self.spool, "\(id).ndjson")
         guard self.disk.memory.bytes(of: path)?.count == Int(offset.rawValue) else { return }
         do throws(FileSystemError) { try files.unlink(path) } catch {}
     }
 
     func registered(_ id: StreamID) -> StreamOffset {
-        StreamOffset(self.acknowledged[id] ?? 0)
+        StreamOffset(self.credulity.acknowledged[id] ?? 0)
     }
 }
 
@@ -399,6 +406,7 @@ final class HintStore {
     var folders: Set<String> = []
     var isOverflowing = false
     var isComplete = true
+    var isScheduled = false
 }
 
 struct SimulatedHints: ChangeHints {

@@ -6,7 +6,7 @@ internal import WaybillSystem
 
 /// One direction of a connection: what is sent arrives in order, late, in pieces, in part or not at all.
 final class Pipe {
-    private unowned let site: SiteLife
+    private unowned let life: any Life
     private let latency: ClosedRange<Int>
     private var lastArrival: Int64 = 0
     /// Nothing arrives any more, and no one is told.
@@ -19,12 +19,12 @@ final class Pipe {
     var ended: (() -> Void)?
     var broke: (() -> Void)?
 
-    init(_ site: SiteLife) {
-        self.site = site
-        let dice = site.dice
-        self.latency = dice.pick([50...200, 1_000...30_000, 20_000...200_000])
+    init(_ life: any Life) {
+        self.life = life
+        let dice = life.dice
+        self.latency = dice.pick(life.rules.latencies)
         self.isSplit = dice.chance(300)
-        if site.knows(.cutConnections), dice.chance(500) { self.byteCountLeft = dice.int(0...6000) }
+        if life.rules.cutsConnections, dice.chance(500) { self.byteCountLeft = dice.int(0...6000) }
     }
 
     func send(_ bytes: [UInt8]) {
@@ -37,7 +37,7 @@ final class Pipe {
         }
         if let left = self.byteCountLeft { self.byteCountLeft = left - bytes.count }
         if self.isSplit, bytes.count > 1 {
-            let middle = self.site.dice.int(1..<bytes.count)
+            let middle = self.life.dice.int(1..<bytes.count)
             self.push(Array(bytes[..<middle]))
             self.push(Array(bytes[middle...]))
         } else {
@@ -58,14 +58,14 @@ final class Pipe {
     }
 
     private func later(_ body: @escaping () -> Void) {
-        let delay = Int64(self.site.dice.int(self.latency)) * 1000
-        self.lastArrival = max(self.lastArrival, self.site.schedule.now + delay)
-        self.site.schedule.at(self.lastArrival) { if !self.isSilent { body() } }
+        let delay = Int64(self.life.dice.int(self.latency)) * 1000
+        self.lastArrival = max(self.lastArrival, self.life.schedule.now + delay)
+        self.life.schedule.at(self.lastArrival) { if !self.isSilent { body() } }
     }
 
     /// What is on its way, and all that follows it, comes so much later.
     func stall(_ duration: Int64) {
-        self.lastArrival = max(self.lastArrival, self.site.schedule.now) + duration
+        self.lastArrival = max(self.lastArrival, self.life.schedule.now) + duration
     }
 
     /// Takes the ends apart, so that nothing keeps anything in memory.
@@ -86,16 +86,14 @@ protocol AnsweringSide: AnyObject {
 
 /// What makes a connection: an agent, or something that only pretends to be one.
 protocol CallingSide: AnyObject {
-    var site: SiteLife { get }
+    var life: any Life { get }
     var toAgent: Pipe { get }
     /// What it has opened.
     var ids: [StreamNumber: StreamID] { get }
     /// Whose token it shows.
     var principal: String { get }
     /// What it takes an answer for.
-    func heard(_ message: Message, before next: Message?) -> Message
-    /// An honest receiver has sealed a stream.
-    func sealed(_ id: StreamID, by receiver: SimulatedReceiver)
+    func heard(_ message: Message, before next: Message?) -> [Message]
     func loseReceiver()
 }
 
@@ -103,8 +101,10 @@ protocol CallingSide: AnyObject {
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
 final class Connection: AgentLink, CallingSide, @unchecked Sendable {
-    unowned let site: SiteLife
+    unowned let life: any Life
     let agent: SimulatedAgent
+    /// The honest receiver to which it leads.
+    private(set) var receiver: SimulatedReceiver?
     private let generation: Int
     private let toReceiver: Pipe
     let toAgent: Pipe
@@ -113,6 +113,9 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     private(set) var ids: [StreamNumber: StreamID] = [:]
     /// The file of each stream, for planted bugs.
     private(set) var paths: [StreamNumber: String] = [:]
+    /// The length that the agent has sealed, and streams that a planted bug has called sealed.
+    private(set) var sealing: [StreamNumber: StreamOffset] = [:]
+    var calledSealed: Set<StreamNumber> = []
     /// How far each stream reaches as far as the agent knows, for planted bugs.
     var offsets: [StreamNumber: StreamOffset] = [:]
     /// How far the batches of each stream reach, for planted bugs.
@@ -127,12 +130,12 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     /// Whether it leads to the false receiver.
     var isFalse = false
 
-    init(_ site: SiteLife, agent: SimulatedAgent, generation: Int) {
-        self.site = site
+    init(_ life: any Life, agent: SimulatedAgent, generation: Int) {
+        self.life = life
         self.agent = agent
         self.generation = generation
-        self.toReceiver = Pipe(site)
-        self.toAgent = Pipe(site)
+        self.toReceiver = Pipe(life)
+        self.toAgent = Pipe(life)
         self.toAgent.arrived = { [weak self] in self?.arriveAtAgent($0) }
         self.toAgent.ended = { [weak self] in self?.arriveEndAtAgent() }
         self.toReceiver.arrived = { [weak self] in self?.arriveAtReceiver($0) }
@@ -146,7 +149,8 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     var principal: String { Ownership.agent }
 
     /// The receiver has accepted.
-    func connected(to accept: (Connection) -> (any AnsweringSide)?) {
+    func connected(to receiver: SimulatedReceiver? = nil, accept: (Connection) -> (any AnsweringSide)?) {
+        self.receiver = receiver
         guard !self.isOver, let server = accept(self) else { return self.refused() }
         self.server = server
         self.agent.post(.connected, self.generation)
@@ -162,7 +166,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
 
     private func arriveAtAgent(_ bytes: [UInt8]) {
         if self.agent.holds(self) {
-            if !self.site.fileTroubles.isEmpty, !self.isFalse { self.note(arrived: bytes) }
+            if !self.life.fileTroubles.isEmpty, !self.isFalse { self.note(arrived: bytes) }
             self.agent.post(.received(bytes), self.generation)
         } else if self.agent.isPowered {
             // The kernel answers for a process that is gone.
@@ -173,32 +177,37 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     func send(_ message: Message) {
         guard !self.isOver, self.agent.isAlive else { return }
         if case .open(let number, let description, let claim) = message {
-            if claim.from == StreamOffset(0) { self.site.beginsOwnStream(description.id, of: description.source) }
+            self.life.opens(description, claim)
             self.ids[number] = description.id
             self.paths[number] = description.source
             self.agent.openCount += 1
-            self.site.note("agent opens \(description.id) as \(number.rawValue)")
+            self.note("opens \(description.id) from \(claim.from.map { String($0.rawValue) } ?? "-")")
             self.agent.opened.insert(description.id)
             // The planted bug: what was disputed once is asked for never again.
             if self.agent.credulity.setAside.contains(description.id) { return }
         }
-        if case .seal(let number, let length) = message { self.offsets[number] = length }
+        if case .seal(let number, let length) = message {
+            self.offsets[number] = length
+            self.sealing[number] = length
+            self.note("says \(message)")
+        }
         self.agent.said(message)
         self.toReceiver.send(self.said(message).encoded)
     }
 
     func send(_ batch: RawBatch) {
         guard !self.isOver, self.agent.isAlive else { return }
-        let bytes = self.agent.encoded(batch)
+        self.life.sends(batch, on: self)
+        let bytes = self.agent.encoded(batch, of: self.renamed[batch.header.stream] ?? batch.id)
         self.sent[batch.header.stream] = batch.header.end
-        if !self.site.fileTroubles.isEmpty { self.note(batch) }
-        if self.site.has(.ackBeforeCommit) {
+        if !self.life.fileTroubles.isEmpty { self.remember(batch) }
+        if self.life.has(.ackBeforeCommit) {
             self.toAgent.send(Message.ack(batch.header.stream, batch.header.end, end: 0).encoded)
         }
         self.toReceiver.send(bytes)
     }
 
-    private func note(_ batch: RawBatch) {
+    private func remember(_ batch: RawBatch) {
         let bytes = Array(batch.buffer.bytes.prefix(batch.header.rawByteCount))
         self.agent.fileRecord.batchByteCountMax = max(self.agent.fileRecord.batchByteCountMax, bytes.count)
         self.unheard[batch.header.stream, default: []].append((batch.header.end, bytes.split(separator: 0x0A)))
@@ -209,9 +218,9 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         self.unparsed += bytes
         while let (message, byteCount) = Message.first(in: self.unparsed[...]) {
             self.unparsed.removeFirst(byteCount)
-            guard case .ack(let number, let offset, _) = message, let batches = self.unheard[number] else { continue }
-            for batch in batches where batch.end <= offset { self.agent.heard(batch.lines) }
-            self.unheard[number] = batches.filter { $0.end > offset }
+            guard let (number, end) = self.life.delivered(message), let batches = self.unheard[number] else { continue }
+            for batch in batches where batch.end <= end { self.agent.heard(batch.lines) }
+            self.unheard[number] = batches.filter { $0.end > end }
         }
     }
 
@@ -237,29 +246,22 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     }
 
     /// What the agent takes an answer for: what it is, unless a bug is planted.
-    func heard(_ message: Message, before next: Message?) -> Message {
+    func heard(_ message: Message, before next: Message?) -> [Message] {
         if case .ack(let number, let offset, _) = message, let id = self.ids[number] {
             self.offsets[number] = offset
             self.agent.acknowledged(id, offset)
         }
         switch message {
-        case .at, .sealed, .nak: self.site.note("agent hears \(message)")
+        case .at, .sealed, .nak, .stored: self.note("hears \(message)")
         default: break
-        }
-        // A stranger may have sealed it at 0 while no principals were told apart: its owner begins at 0, and an agent
-        // that has lost its offsets does not learn that the next incarnation has the lines.
-        if case .at(let number, StreamOffset(0), _, _) = message, self.site.ownership.isKept,
-            let id = self.ids[number], let path = self.paths[number]
-        {
-            self.site.beginsOwnStream(id, of: path)
         }
         let bent = self.translated(self.agent.believed(message, before: next, on: self))
         if case .at(let number, let offset, _, _) = bent { self.offsets[number] = offset }
-        return bent
+        return self.bentInFleet(bent)
     }
 
-    func sealed(_ id: StreamID, by receiver: SimulatedReceiver) {
-        if self.agent.holds(self) { self.agent.sealed(id, by: receiver) }
+    func note(_ text: @autoclosure () -> String) {
+        self.life.note("\(self.agent.label), \(self.receiver?.label ?? "another receiver"): \(text())")
     }
 
     // MARK: Trouble
@@ -269,9 +271,18 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         self.toReceiver.end()
     }
 
+    /// It breaks, what is on its way is lost, and both sides are told.
+    func drop() {
+        self.toAgent.isSilent = true
+        self.toReceiver.isSilent = true
+        self.server?.peerEnded()
+        self.agent.dropAnswers()
+        self.agent.post(.closed(reason: "the connection broke"), self.generation)
+    }
+
     /// From now on nothing arrives at one side or both, and no one is told.
     func fallSilent() {
-        let sides = self.site.dice.int(1...3)
+        let sides = self.life.dice.int(1...3)
         if sides & 1 != 0 { self.toAgent.isSilent = true }
         if sides & 2 != 0 { self.toReceiver.isSilent = true }
     }
@@ -289,9 +300,9 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
     }
 
     func stall() {
-        let duration = self.site.dice.milliseconds(500...90_000)
-        if self.site.dice.chance(600) { self.toReceiver.stall(duration) }
-        if self.site.dice.chance(600) { self.toAgent.stall(duration) }
+        let duration = self.life.dice.milliseconds(500...90_000)
+        if self.life.dice.chance(600) { self.toReceiver.stall(duration) }
+        if self.life.dice.chance(600) { self.toAgent.stall(duration) }
     }
 
     /// Whether neither side can say anything more on it.
@@ -302,6 +313,7 @@ final class Connection: AgentLink, CallingSide, @unchecked Sendable {
         self.toAgent.release()
         self.toReceiver.release()
         self.server = nil
+        self.receiver = nil
     }
 }
 
@@ -339,7 +351,7 @@ final class ServerSide: AnsweringSide {
 
     func peerEnded() {
         self.hasPeerEnded = true
-        if self.connection.site.dice.chance(300) { self.unread = [] }
+        if self.connection.life.dice.chance(300) { self.unread = [] }
         self.deliver()
     }
 
@@ -372,7 +384,7 @@ final class ServerSide: AnsweringSide {
         }
         if self.isOpen, self.gate.isAsked, !self.unread.isEmpty || self.hasPeerEnded, !self.isDelivering {
             self.isDelivering = true
-            self.connection.site.schedule.after(10_000) {
+            self.connection.life.schedule.after(10_000) {
                 self.isDelivering = false
                 self.deliver()
             }
@@ -386,30 +398,13 @@ final class ServerSide: AnsweringSide {
         var start = 0
         while let (message, byteCount) = Message.first(in: self.unparsed[start...]) {
             let next = Message.first(in: self.unparsed[(start + byteCount)...])?.message
-            let receiver = self.process.receiver
-            switch message {
-            case .ready(let ready): receiver.identity = ready.receiver
-            case .at(let number, let offset, _, _):
-                self.stands(number, at: offset, isAnswer: true)
-            case .ack(let number, let offset, _):
-                self.stands(number, at: offset, isAnswer: false)
-            case .nak(let number, let offset, .prove, _):
-                if let id = self.connection.ids[number] { receiver.confusion.unproven[id] = offset }
-            case .sealed(let number, _, _):
-                if let id = self.connection.ids[number] { self.connection.sealed(id, by: receiver) }
-            default: break
-            }
+            self.connection.life.judge(message, on: self.connection, of: self.process)
             let heard = self.connection.heard(message, before: next)
-            sent += heard == message ? Array(self.unparsed[start..<(start + byteCount)]) : heard.encoded
+            sent += heard == [message] ? Array(self.unparsed[start..<(start + byteCount)]) : heard.flatMap(\.encoded)
             start += byteCount
         }
         self.unparsed.removeFirst(start)
         return sent
-    }
-
-    private func stands(_ number: StreamNumber, at offset: StreamOffset, isAnswer: Bool) {
-        guard let id = self.connection.ids[number] else { return }
-        self.process.receiver.stands(self.process.name(id, of: self.connection), at: offset, isAnswer: isAnswer)
     }
 
     /// The process is gone.

@@ -3,8 +3,15 @@ internal import WaybillProtocol
 internal import WaybillReceiver
 internal import WaybillSystem
 
-/// What a receiver with a planted bug about owners has seen.
-struct OwnerConfusion {
+/// What a receiver with a planted bug has seen.
+struct ReceiverConfusion {
+    /// Streams that were sealed since the last start, and before it.
+    var sealedNow: Set<StreamID> = []
+    var sealedBefore: Set<StreamID> = []
+    /// What it takes for the end of each stream.
+    var blindEnds: [StreamID: UInt64] = [:]
+    /// The numbers of each log's contents, in the order in which they were asked for here.
+    var numbers: [String: [String]] = [:]
     /// The last connection of the agent's principal that opened each stream.
     var openers: [StreamID: (connection: ConnectionHandle, number: StreamNumber, description: StreamDescription)] = [:]
     /// What was shipped while streams had no owners.
@@ -17,38 +24,49 @@ struct OwnerConfusion {
 extension SimulatedReceiver {
     /// The planted bug: a stream that was sealed before this start is a new one.
     func forgetting(_ request: CommitRequest) -> CommitRequest {
-        if case .seal(_, _, let description, _) = request { self.sealedNow.insert(description.id) }
-        guard self.site.has(.forgetSealedStreams) else { return request }
+        if case .seal(_, _, let description, _) = request { self.confusion.sealedNow.insert(description.id) }
+        guard self.life.has(.forgetSealedStreams) else { return request }
         return request.describing { description in
-            if self.sealedBefore.contains(description.id) { description.owner.principal = "forgotten" }
+            if self.confusion.sealedBefore.contains(description.id) { description.owner.principal = "forgotten" }
         }
+    }
+
+    /// The planted bug: the id of a log's content, numbered at this receiver alone.
+    func renumbered(_ id: StreamID) -> StreamID {
+        guard let dash = id.text.lastIndex(of: "-") else { return id }
+        let name = String(id.text[...dash])
+        let number = String(id.text[id.text.index(after: dash)...])
+        let known = self.confusion.numbers[name] ?? []
+        let index = known.firstIndex(of: number) ?? known.count
+        if index == known.count { self.confusion.numbers[name] = known + [number] }
+        return StreamID(name + String(index)) ?? id
     }
 
     /// The planted bug: what comes is appended, wherever its agent says that it begins.
     func blindly(_ request: CommitRequest) -> CommitRequest {
-        guard self.site.has(.resendWithoutAsking),
+        guard self.life.has(.resendWithoutAsking),
             case .batch(let connection, let number, let description, var header, let wire, let raw) = request
         else { return request }
-        let end = self.blindEnds[description.id] ?? header.offset.rawValue
+        let end = self.confusion.blindEnds[description.id] ?? header.offset.rawValue
         header.offset = StreamOffset(max(end, header.offset.rawValue))
         header.checksum = FrameChecksum.checksum(of: header.checksummedText(id: description.id), wire.bytes)
-        self.blindEnds[description.id] = header.end.rawValue
+        self.confusion.blindEnds[description.id] = header.end.rawValue
         return .batch(connection, number, description, header, wire: wire, raw: raw)
     }
 
     /// The planted bugs about owners.
     func confusing(_ request: CommitRequest) -> CommitRequest {
-        if self.site.has(.nameStreamsByID) {
+        if self.life.has(.nameStreamsByID) {
             return request.describing { $0.owner.principal = "" }
         }
-        if self.site.has(.checkPatternsAtOpenAlone) {
+        if self.life.has(.checkPatternsAtOpenAlone) {
             return request.describing { description in
                 description.owner.environments = []
                 description.owner.bundles = []
             }
         }
-        if self.site.has(.adoptWithoutProof) { return self.proving(request) }
-        if self.site.has(.skipByAnybody) { return self.redirecting(request) }
+        if self.life.has(.adoptWithoutProof) { return self.proving(request) }
+        if self.life.has(.skipByAnybody) { return self.redirecting(request) }
         return request
     }
 

@@ -37,16 +37,16 @@ extension SimulatedReceiver {
     func copyData() {
         let state = self.files(below: "/state")
         let rest = ["/archive", "/quarantine", "/exports"]
-        guard !self.site.knows(.shortRetention), !self.site.knows(.passingDays), self.site.dice.chance(500) else {
+        guard self.life.rules.copiesSlowly, self.life.dice.chance(500) else {
             self.loss.copy = (rest + ["/journal"]).reduce(into: state) { $0.merge(self.files(below: $1)) { $1 } }
-            return self.site.note("\(self.name)'s data is copied")
+            return self.life.note("\(self.label)'s data is copied")
         }
         let count = self.loss.count
-        self.site.schedule.after(self.site.dice.milliseconds(0...2_000)) { [weak self] in
+        self.life.schedule.after(self.life.dice.milliseconds(0...2_000)) { [weak self] in
             guard let self, self.loss.count == count else { return }
             self.loss.copy = rest.reduce(into: state) { $0.merge(self.files(below: $1)) { $1 } }
             self.loss.copy.merge(self.files(below: "/journal")) { $1 }
-            self.site.note("\(self.name)'s data is copied while it works")
+            self.life.note("\(self.label)'s data is copied while it works")
         }
     }
 
@@ -56,14 +56,14 @@ extension SimulatedReceiver {
         self.kill()
         self.removeData()
         for (path, bytes) in self.loss.copy.sorted(by: { $0.key < $1.key }) { self.disk.memory.place(path, bytes) }
-        self.site.note("\(self.name)'s data is the copy again")
+        self.life.note("\(self.label)'s data is the copy again")
     }
 
     func loseData() {
         self.kill()
         self.removeData()
         self.loss.copy = [:]
-        self.site.note("\(self.name)'s data is gone")
+        self.life.note("\(self.label)'s data is gone")
     }
 
     /// Cuts the end of the journal off.
@@ -77,27 +77,27 @@ extension SimulatedReceiver {
             }), !bytes.isEmpty
         else { return }
         self.kill()
-        let count = self.site.dice.int(1...min(bytes.count, 4_000))
+        let count = self.life.dice.int(1...min(bytes.count, 4_000))
         self.disk.memory.place(path, Array(bytes.dropLast(count)))
         self.changed()
         self.loss.mayDamage = true
         self.loss.isCut = true
-        self.site.note("\(path) has lost its last \(count) bytes")
+        self.life.note("\(path) has lost its last \(count) bytes")
     }
 
     /// Deletes the journal's files while the process runs.
     func unlinkJournal() {
         guard self.process != nil, self.loss.unlinked.isEmpty else { return }
         self.loss.unlinked = self.disk.memory.files(below: Self.root + "/journal").map(\.path)
-        self.site.note("\(self.name)'s journal is deleted while it runs")
+        self.life.note("\(self.label)'s journal is deleted while it runs")
         // The planted bug: the process sees the same file at its path until it ends.
-        if !self.site.has(.trustUnlinkedJournal) { self.removeUnlinked() }
+        if !self.life.has(.trustUnlinkedJournal) { self.removeUnlinked() }
     }
 
     /// The process has ended, and with it what only its open files held.
     func forgetUnlinked() {
         guard !self.loss.unlinked.isEmpty else { return }
-        if self.site.has(.trustUnlinkedJournal) { self.removeUnlinked() }
+        if self.life.has(.trustUnlinkedJournal) { self.removeUnlinked() }
         self.loss.unlinked = []
         self.loss.mayDamage = true
         self.changed()
@@ -147,7 +147,7 @@ extension SimulatedReceiver {
         guard self.loss.isUncounted else { return }
         self.loss.isUncounted = false
         let held = Set(self.storedLines().keys).union(self.journalLines())
-        self.site.recount(held, by: self)
+        self.life.recount(held, by: self)
     }
 
     private func journalLines() -> Set<ArraySlice<UInt8>> {
@@ -166,7 +166,7 @@ extension SimulatedReceiver {
                 lines.formUnion(raw.split(separator: 0x0A))
             }
         } catch {
-            self.site.violate("\(self.name)'s journal cannot be read: \(error)")
+            self.life.violate("\(self.label)'s journal cannot be read: \(error)")
         }
         return lines
     }
@@ -174,14 +174,14 @@ extension SimulatedReceiver {
     // MARK: What it says
 
     /// The receiver said to an agent that it holds the stream durably up to `offset`.
-    func stands(_ name: StreamName, at offset: StreamOffset, isAnswer: Bool) {
+    func stands(_ name: StreamName, at offset: StreamOffset, isAnswer: Bool, for ledger: PromiseLedger) {
         if !self.loss.unlinked.isEmpty {
-            self.site.violate("\(self.name) answers for \(name), and its journal was deleted")
+            self.life.violate("\(self.label) answers for \(name), and its journal was deleted")
         }
         let before = self.promised[name] ?? StreamOffset(0)
-        if isAnswer, offset < before, !self.site.mayForget {
-            self.site.violate(
-                "\(self.name) had acknowledged \(name) to \(before.rawValue), now it says \(offset.rawValue)")
+        if isAnswer, offset < before, !self.life.mayForget {
+            self.life.violate(
+                "\(self.label) had acknowledged \(name) to \(before.rawValue), now it says \(offset.rawValue)")
         }
         self.promised[name] = isAnswer ? offset : max(before, offset)
         if isAnswer, before == StreamOffset(0), offset > before { self.settleFormer(name) }
@@ -190,7 +190,7 @@ extension SimulatedReceiver {
         }
         guard var batches = self.unacknowledged[name] else { return }
         for batch in batches where batch.end <= offset {
-            batch.raw.bytes.forEachLine { self.site.ledger.acknowledge(Array($0)[...], by: self.number) }
+            batch.raw.bytes.forEachLine { ledger.acknowledge(Array($0)[...], by: self.number) }
         }
         batches.removeAll { $0.end <= offset }
         self.unacknowledged[name] = batches

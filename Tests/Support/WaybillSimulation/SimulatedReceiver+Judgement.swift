@@ -19,7 +19,7 @@ extension SimulatedReceiver {
     func noteRepeats(in counts: [ArraySlice<UInt8>: Int]) {
         for (path, bytes) in self.disk.storedFiles() {
             let repeated = bytes.split(separator: 0x0A).filter { counts[$0] ?? 0 > 1 }.map(PromiseLedger.text)
-            if !repeated.isEmpty { self.site.note("\(self.name): \(path) has \(repeated)") }
+            if !repeated.isEmpty { self.life.note("\(self.label): \(path) has \(repeated)") }
         }
     }
 
@@ -31,7 +31,9 @@ extension SimulatedReceiver {
     }
 
     /// Compares the exports with the archive: each event once, and a replay gives the same.
-    func exportProblem() -> String? {
+    ///
+    /// - Parameter poison: events that nothing reads.
+    func exportProblem(without poison: Set<Int>) -> String? {
         var archived: [Int: Int] = [:]
         for (path, bytes) in self.disk.storedFiles() where path.hasPrefix("/data/archive/") {
             bytes.countTokens(&archived)
@@ -48,7 +50,7 @@ extension SimulatedReceiver {
                 return "\(provider.rawValue) has event k\(token)x \(exported[token] ?? 0) times"
             }
             // A dead letter of a line that nothing reads has no event.
-            let missing = archived.keys.filter { exported[$0] == nil && !self.site.poisonTokens.contains($0) }.sorted()
+            let missing = archived.keys.filter { exported[$0] == nil && !poison.contains($0) }.sorted()
             if let token = missing.first {
                 return "\(provider.rawValue) misses \(missing.count) events: k\(token)x"
             }
@@ -56,7 +58,7 @@ extension SimulatedReceiver {
                 return "\(provider.rawValue) has event k\(token)x, which is not in the archive"
             }
         }
-        guard let provider = self.exports.first, self.site.dice.chance(250) else { return nil }
+        guard let provider = self.exports.first, self.life.dice.chance(250) else { return nil }
         return self.replayProblem(provider)
     }
 

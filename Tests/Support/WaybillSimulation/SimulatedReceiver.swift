@@ -11,12 +11,14 @@ internal import WaybillReplay
 internal import WaybillSystem
 internal import WaybillTestSupport
 
-/// A collection host: a disk, a clock, and a receiver that dies and is started again.
+/// A collection host: a disk, a clock, and a receiver, of a fleet or not, that dies and is started again.
 final class SimulatedReceiver {
-    unowned let site: SiteLife
+    unowned let life: any Life
     let name: String
     /// Tells it from others.
     let number: Int
+    /// Its fleet's.
+    let bucket: FleetBucket?
     let disk: SimulatedDisk
     let clock: SimulatedClock
     let tally: Tally
@@ -36,44 +38,32 @@ final class SimulatedReceiver {
     /// What it last told an agent of itself.
     var identity: ReceiverIdentity?
     var loss = DataLoss()
-    /// Streams that were sealed; for the planted bug `forgetSealedStreams`.
-    var sealedNow: Set<StreamID> = []
-    var sealedBefore: Set<StreamID> = []
-    /// What the planted bug `resendWithoutAsking` takes for the end of each stream.
-    var blindEnds: [StreamID: UInt64] = [:]
-    /// For the planted bugs about owners.
-    var confusion = OwnerConfusion()
+    /// For planted bugs.
+    var confusion = ReceiverConfusion()
 
-    init(_ site: SiteLife, number: Int) {
-        self.site = site
+    init(_ life: any Life, number: Int, name: String, bucket: FleetBucket? = nil) {
+        self.life = life
         self.number = number
-        let name = "receiver-\(number)"
         self.name = name
-        let dice = site.dice
-        self.clock = SimulatedClock(site.schedule, drift: site.knows(.drift) ? dice.int(-300...300) : 0)
-        self.disk = SimulatedDisk(dice, self.clock)
-        self.tally = Tally(trace: site.trace.map { trace in { trace("\(name): \($0)") } })
-        self.exports = dice.pick([[], [.csv], [.mixpanel], [.ga4, .csv], [.ga4, .mixpanel, .csv]])
+        self.bucket = bucket
+        self.clock = life.makeClock()
+        self.disk = SimulatedDisk(life.dice, self.clock)
+        self.tally = life.tally(of: "receiver \(number)")
+        self.exports = life.dice.pick(life.rules.exportChoices)
     }
+
+    /// Two receivers of a fleet may have one name.
+    var label: String { "receiver \(self.number)" }
 
     var isRunning: Bool { self.process != nil }
 
     func configuration() -> ReceiverConfiguration {
-        let site = self.site
         var configuration = ReceiverConfiguration(dataDirectory: "/data")
         configuration.name = self.name
-        configuration.agents = site.principals
         configuration.exports = self.exports.map(Self.options)
         configuration.limits.lineByteCountMax = 64 << 10
         configuration.limits.rawByteCountMax = 64 << 10
-        configuration.limits.windowByteCount = site.knows(.smallWindow) ? 4096 : 256 << 10
-        configuration.limits.idleMilliseconds = site.idleMilliseconds
-        configuration.admissionByteCount = site.knows(.smallWindow) ? 16 << 10 : 1 << 20
-        configuration.feedByteCount = site.knows(.smallFeed) ? 2 << 10 : 1 << 20
-        configuration.journalRetention = site.knows(.shortRetention) ? .zero : .seconds(400 * 86_400)
-        configuration.sealPatience = site.knows(.passingDays) ? .milliseconds(500) : .seconds(600)
-        configuration.checkpointByteCount = site.knows(.smallFeed) ? 4 << 10 : 1 << 20
-        configuration.checkpointInterval = .milliseconds(site.checkpointMilliseconds)
+        self.life.configure(&configuration, of: self)
         return configuration
     }
 
@@ -82,21 +72,21 @@ final class SimulatedReceiver {
     func start() {
         guard self.process == nil, self.isPowered else { return }
         self.forgetUnlinked()
-        let mayDie = !self.site.isCalm && self.site.knows(.receiverDeaths) && self.site.dice.chance(300)
-        let files = self.disk.files(bugs: self.site.bugs, dyingIn: mayDie ? self.site.dice.int(1...400) : nil)
+        let mayDie = !self.life.isCalm && self.life.rules.killsReceivers && self.life.dice.chance(300)
+        let files = self.disk.files(bugs: self.life.bugs, dyingIn: mayDie ? self.life.dice.int(1...400) : nil)
         do throws(FileSystemError) {
             self.process = try ReceiverProcess(self, files: files)
             self.unconfirmed = Set(self.unacknowledged.keys)
             self.process?.begin()
         } catch {
             files.die()
-            if self.site.isCalm { self.site.violate("\(self.name) cannot start over a disk without faults: \(error)") }
+            if self.life.isCalm { self.life.violate("\(self.label) cannot start over a disk without faults: \(error)") }
             self.restartLater()
         }
     }
 
     func restartLater() {
-        self.site.schedule.after(self.site.dice.milliseconds(50...5_000)) { self.start() }
+        self.life.schedule.after(self.life.dice.milliseconds(self.life.receiverPause)) { self.start() }
     }
 
     /// SIGKILL.
@@ -104,7 +94,7 @@ final class SimulatedReceiver {
         guard let process = self.process else { return }
         self.process = nil
         process.end(isSaid: true)
-        self.site.note("\(self.name) died")
+        self.life.note("\(self.label) died")
         self.restartLater()
     }
 
@@ -113,8 +103,8 @@ final class SimulatedReceiver {
         guard let process = self.process else { return }
         self.process = nil
         process.stop()
-        self.site.note("\(self.name) stopped")
-        if !self.site.isOver { self.restartLater() }
+        self.life.note("\(self.label) stopped")
+        if !self.life.isOver { self.restartLater() }
     }
 
     func cutPower() {
@@ -123,8 +113,8 @@ final class SimulatedReceiver {
         self.isPowered = false
         self.places = ReadingPlaces()
         self.disk.cutPower()
-        self.site.note("\(self.name) lost power")
-        self.site.schedule.after(self.site.dice.milliseconds(1_000...20_000)) {
+        self.life.note("\(self.label) lost power")
+        self.life.schedule.after(self.life.dice.milliseconds(1_000...20_000)) {
             self.isPowered = true
             self.start()
         }
@@ -133,6 +123,9 @@ final class SimulatedReceiver {
     func accept(_ connection: any CallingSide) -> (any AnsweringSide)? {
         self.process?.accept(connection)
     }
+
+    /// Whether its bucket has all of its journal.
+    var isUploaded: Bool { self.process?.isUploaded ?? false }
 
     /// The life is over.
     func release() {
@@ -147,7 +140,7 @@ final class SimulatedReceiver {
 /// `@unchecked Sendable`: a life runs on one thread.
 final class ReceiverProcess: @unchecked Sendable {
     let receiver: SimulatedReceiver
-    private unowned let site: SiteLife
+    private unowned let life: any Life
     private let files: FaultyFiles
     let loop = EmbeddedEventLoop()
     private let born: Int64
@@ -158,6 +151,8 @@ final class ReceiverProcess: @unchecked Sendable {
     private let shared: ReceiverShared
     private var commit: CommitLoop<FaultyFiles>
     private var projections: [any ProjectionDriver] = []
+    /// To the bucket of its fleet.
+    private let upload: SimulatedUpload?
     private var sides: [ServerSide] = []
     private var isCommitting = false
     private var isTurning = false
@@ -166,11 +161,11 @@ final class ReceiverProcess: @unchecked Sendable {
     private let death: ProcessDeath
 
     init(_ receiver: SimulatedReceiver, files: FaultyFiles) throws(FileSystemError) {
-        let site = receiver.site
+        let life = receiver.life
         self.receiver = receiver
-        self.site = site
+        self.life = life
         self.files = files
-        self.born = site.schedule.now
+        self.born = life.schedule.now
         let configuration = receiver.configuration()
         self.hasPrincipals = configuration.agents != nil
         let telemetry = ReceiverTelemetry(logger: Logger(label: "receiver") { _ in receiver.tally })
@@ -189,62 +184,78 @@ final class ReceiverProcess: @unchecked Sendable {
         self.death = death
         let conditions = HostConditions(
             lastMark: journal.lastMark, configuration: configuration.host, data: data, telemetry: telemetry.host,
+            sealInterval: receiver.bucket.map { _ in .seconds(60) },
             poison: PoisonWatch(in: data, version: "1.2.3", places: receiver.places))
-        let seed = StartSeed(id: site.dice.next(), incarnation: Incarnation(site.dice.next(), site.dice.next()))
+        let formerEnd = journal.end
+        let seed = StartSeed(id: life.dice.next(), incarnation: Incarnation(life.dice.next(), life.dice.next()))
         try journal.begin(seed, in: data, name: receiver.name, conditions, receiver.clock, telemetry: telemetry.journal)
         let identity = journal.identity(name: receiver.name)
         telemetry.started(journal.recovery, data: data.root, listening: "simulated")
         self.feed = JournalFeed(end: journal.end, byteCountMax: configuration.feedByteCount)
         var names = Set(["archive"] + configuration.exports.map(\.provider.rawValue))
-        if site.has(.retireUnread) { names = ["archive"] }
+        if life.has(.retireUnread) { names = ["archive"] }
+        if receiver.bucket != nil { names = [SimulatedUpload.reader] }
         let retirement = JournalRetirement(names: names, retention: configuration.journalRetention)
+        self.upload = try receiver.bucket.map { (bucket) throws(FileSystemError) in
+            conditions.marks.set(true, for: SimulatedUpload.reader)
+            configuration.membership?.begins(after: formerEnd, at: journal.end)
+            return try SimulatedUpload(
+                to: bucket, of: receiver, data, end: journal.end, retirement, configuration.membership)
+        }
         self.budgetByteCount = configuration.admissionByteCount
         self.budget = AdmissionBudget(byteCount: configuration.admissionByteCount)
         self.commit = CommitLoop(
             journal: journal, feed: self.feed, budget: self.budget, retirement: retirement, conditions: conditions,
-            clock: receiver.clock, telemetry: telemetry)
-        let checks = CheckQueue(site)
+            clock: receiver.clock, telemetry: telemetry, membership: configuration.membership)
+        let checks = CheckQueue(life)
         self.shared = ReceiverShared(
             configuration: configuration, identity: identity, feed: self.feed, budget: self.budget,
             checker: BatchChecker(
                 lineByteCountMax: configuration.limits.lineByteCountMax,
-                shortByteCountMax: site.dice.chance(500) ? 0 : 32 << 10
+                shortByteCountMax: life.dice.chance(500) ? 0 : 32 << 10
             ) { checks.add($0) },
             committer: self.committer, conditions: conditions, clock: receiver.clock, telemetry: telemetry)
+        checks.process = self
+        if receiver.bucket == nil { try self.addProjections(configuration, data, conditions, telemetry, retirement) }
+    }
+
+    private func addProjections(
+        _ configuration: ReceiverConfiguration, _ data: DataDirectory<FaultyFiles>, _ conditions: HostConditions,
+        _ telemetry: ReceiverTelemetry, _ retirement: JournalRetirement
+    ) throws(FileSystemError) {
+        let life = self.life
         // The planted bug: what the exports have read is told to no one.
-        let heard = site.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement
+        let heard = life.has(.retireUnread) ? JournalRetirement(names: [], retention: .zero) : retirement
         func group<Output: Projection & ~Copyable>(
             of output: Output.Type, telling retirement: JournalRetirement
         ) -> ProjectionGroup<FaultyFiles, Output> {
             ProjectionGroup(
-                journalDirectory: data.journal, files: files, retirement: retirement,
+                journalDirectory: data.journal, files: self.files, retirement: retirement,
                 configuration: configuration.host, settings: LiveSettings(configuration.host),
-                conditions: conditions, clock: receiver.clock, telemetry: telemetry.host)
+                conditions: conditions, clock: self.receiver.clock, telemetry: telemetry.host)
         }
         var archives = group(of: ArchiveProjection<FaultyFiles>.self, telling: retirement)
         archives.add(try ArchiveProjection(data: data, zone: .utc))
-        self.projections.append(GroupDriver(archives, delay: site.dice.pick(site.projectionDelays)))
+        self.projections.append(GroupDriver(archives, delay: life.dice.pick(life.rules.projectionDelays)))
         var exports = group(of: MortalProjection<ExportProjection<FaultyFiles>>.self, telling: heard)
         for options in configuration.exports {
             exports.add(
                 MortalProjection(
-                    try ExportProjection.live(options, data: data), mark: SiteLife.poisonMark, death: death))
+                    try ExportProjection.live(options, data: data), mark: SiteLife.poisonMark, death: self.death))
         }
-        self.projections.append(GroupDriver(exports, delay: site.dice.pick(site.projectionDelays)))
-        checks.process = self
+        self.projections.append(GroupDriver(exports, delay: life.dice.pick(life.rules.projectionDelays)))
     }
 
     private static func openJournal(
         _ data: DataDirectory<FaultyFiles>, of receiver: SimulatedReceiver
     ) throws(FileSystemError) -> Journal<FaultyFiles> {
-        let site = receiver.site
+        let life = receiver.life
         let journal = try data.openJournal(
-            segmentByteCountMax: site.journalSegmentByteCount,
-            awake: .simulated(site.awakeCount))
-        receiver.sealedBefore.formUnion(receiver.sealedNow)
+            segmentByteCountMax: life.rules.journalSegmentByteCount, awake: .simulated(life.awakeCount))
+        receiver.confusion.sealedBefore.formUnion(receiver.confusion.sealedNow)
         if let damage = journal.recovery.damages.first {
-            if !site.mayForget, !receiver.loss.mayDamage {
-                site.violate("nothing was damaged, but \(receiver.name)'s journal reports \(damage)")
+            if !life.mayForget, !receiver.loss.mayDamage {
+                life.violate("nothing was damaged, but \(receiver.label)'s journal reports \(damage)")
             }
             receiver.loss.isDamage = true
         }
@@ -260,13 +271,38 @@ final class ReceiverProcess: @unchecked Sendable {
     func begin() {
         self.tick()
         for index in self.projections.indices { self.follow(index) }
+        guard let upload else { return }
+        upload.begin()
+        self.turn()
+        self.repeatedly({ upload.pause }, { $0.act(upload) })
+        self.repeatedly({ 60_000...61_000 }, { $0.mark() })
+    }
+
+    private func repeatedly(_ pause: @escaping () -> ClosedRange<Int>, _ body: @escaping (ReceiverProcess) -> Void) {
+        self.life.schedule.after(self.life.dice.milliseconds(pause())) { [weak self] in
+            guard let self, self.isAlive else { return }
+            body(self)
+            self.repeatedly(pause, body)
+        }
+    }
+
+    private func act(_ upload: SimulatedUpload) {
+        upload.act(upTo: self.feed.end)
+        self.turn()
+    }
+
+    /// Once a minute, in a fleet.
+    private func mark() {
+        guard !self.isCommitting, self.commit.mark() != nil else { return }
+        self.isCommitting = true
+        self.life.schedule.after(.seconds(1)) { [weak self] in self?.finishCommit([]) }
     }
 
     /// Timers of connections are looked at as often.
     private func tick() {
         guard self.isAlive else { return }
         self.turn()
-        self.site.schedule.after(.milliseconds(1_000)) { [weak self] in self?.tick() }
+        self.life.schedule.after(.milliseconds(1_000)) { [weak self] in self?.tick() }
     }
 
     func accept(_ connection: any CallingSide) -> ServerSide {
@@ -284,16 +320,16 @@ final class ReceiverProcess: @unchecked Sendable {
     func turn() {
         guard self.isAlive, !self.isTurning else { return }
         self.isTurning = true
-        self.loop.advanceTime(to: .uptimeNanoseconds(UInt64(self.site.schedule.now - self.born)))
+        self.loop.advanceTime(to: .uptimeNanoseconds(UInt64(self.life.schedule.now - self.born)))
         self.isTurning = false
         if self.files.isStopped { return self.receiver.kill() }
         for side in self.sides { side.flush() }
         self.sides.removeAll { !$0.isOpen }
         if self.budget.freeByteCount > self.budgetByteCount {
-            self.site.violate("\(self.receiver.name) gave back more memory than it took")
+            self.life.violate("\(self.receiver.label) gave back more memory than it took")
         }
         if let name = self.shared.telemetry.host.unaccountable {
-            self.site.violate("\(self.receiver.name)'s \(name) cannot say where every line went")
+            self.life.violate("\(self.receiver.label)'s \(name) cannot say where every line went")
         }
         self.beginCommit()
     }
@@ -305,9 +341,9 @@ final class ReceiverProcess: @unchecked Sendable {
         let requests = self.committer.takeSubmitted()
         guard !requests.isEmpty else { return }
         self.isCommitting = true
-        let isSlow = self.site.knows(.slowSyncs) && !self.site.isCalm && self.site.dice.chance(50)
-        let delay = self.site.dice.milliseconds(isSlow ? 1_000...30_000 : 0...8)
-        self.site.schedule.after(delay) { [weak self] in self?.finishCommit(requests) }
+        let isSlow = self.life.rules.slowsSyncs && !self.life.isCalm && self.life.dice.chance(50)
+        let delay = self.life.dice.milliseconds(isSlow ? 1_000...30_000 : 0...8)
+        self.life.schedule.after(delay) { [weak self] in self?.finishCommit(requests) }
     }
 
     private func finishCommit(_ requests: [CommitRequest]) {
@@ -316,7 +352,7 @@ final class ReceiverProcess: @unchecked Sendable {
         for index in requests.indices {
             requests[index] = self.receiver.blindly(requests[index])
             if case .batch(_, _, let description, let header, _, let raw) = requests[index] {
-                self.receiver.took(description.name, end: header.end, raw: raw)
+                if self.upload == nil { self.receiver.took(description.name, end: header.end, raw: raw) }
             }
             requests[index] = self.receiver.confusing(self.receiver.forgetting(requests[index]))
         }
@@ -325,7 +361,7 @@ final class ReceiverProcess: @unchecked Sendable {
         if self.files.isStopped || self.commit.loss != nil { return self.receiver.kill() }
         if let retryAt {
             let wait = (retryAt - self.receiver.clock.monotonicTime()).nanoseconds
-            self.site.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }
+            self.life.schedule.after(max(wait, 1_000)) { [weak self] in self?.finishCommit([]) }
             return
         }
         self.isCommitting = false
@@ -344,14 +380,14 @@ final class ReceiverProcess: @unchecked Sendable {
         if let scheduled = self.projections[index].scheduled, wish == .later || scheduled <= wish { return }
         let wait: Int64
         switch wish {
-        case .now: wait = self.site.dice.milliseconds(self.site.isCalm ? 0...5 : self.projections[index].delay)
+        case .now: wait = self.life.dice.milliseconds(self.life.isCalm ? 0...5 : self.projections[index].delay)
         case .at(let time): wait = max(1_000_000, (time - now).nanoseconds)
         case .later: return
         }
         self.projections[index].scheduled = wish
         self.projections[index].scheduleCount += 1
         let count = self.projections[index].scheduleCount
-        self.site.schedule.after(wait) { [weak self] in
+        self.life.schedule.after(wait) { [weak self] in
             guard let self, self.isAlive, self.projections[index].scheduleCount == count else { return }
             self.projections[index].scheduled = nil
             self.projections[index].act(self.feed, self.receiver.clock.monotonicTime())
@@ -407,6 +443,8 @@ final class ReceiverProcess: @unchecked Sendable {
         self.projections.allSatisfy { $0.isIdle(self.feed) }
     }
 
+    var isUploaded: Bool { self.upload.map { $0.stored >= self.feed.end && !self.isCommitting } ?? false }
+
     /// Whether no connection is open and no commit runs.
     var isQuiet: Bool { self.sides.isEmpty && !self.isCommitting }
 
@@ -420,15 +458,15 @@ final class ReceiverProcess: @unchecked Sendable {
 ///
 /// `@unchecked Sendable`: a life runs on one thread.
 private final class CheckQueue: @unchecked Sendable {
-    private unowned let site: SiteLife
+    private unowned let life: any Life
     weak var process: ReceiverProcess?
 
-    init(_ site: SiteLife) {
-        self.site = site
+    init(_ life: any Life) {
+        self.life = life
     }
 
     func add(_ check: @escaping @Sendable () -> Void) {
-        self.site.schedule.after(Int64(self.site.dice.int(10...3_000)) * 1000) { [weak self] in
+        self.life.schedule.after(Int64(self.life.dice.int(10...3_000)) * 1000) { [weak self] in
             guard let process = self?.process, process.isAlive else { return }
             check()
             process.turn()

@@ -162,7 +162,7 @@ final class SimulatedLogger: TroubledLog {
 
     /// Where files are rewritten, all of them begin alike.
     private func head(_ file: FileID) throws(FileSystemError) {
-        guard self.site.haveHeads, self.openNode?.bytes.isEmpty ?? false else { return }
+        guard self.site.rules.haveHeads, self.openNode?.bytes.isEmpty ?? false else { return }
         self.site.ledger.ignore(Self.firstLine)
         self.files.record()
         defer {

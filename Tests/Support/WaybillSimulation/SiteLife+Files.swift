@@ -1,5 +1,8 @@
+internal import WaybillExport
+internal import WaybillProtocol
+
 /// How a site's ledger judges trouble with files.
-extension SiteLife: FileLife {
+extension SiteLife {
     /// Kinds of trouble after which an agent does not know what it was told, or its receiver lacks what it said.
     static let forgetful: Set<Trouble> = [
         .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData, .lostData, .lostTail, .lostBoth,
@@ -7,18 +10,47 @@ extension SiteLife: FileLife {
         .rottenJournal, .rottenCheckpoint, .passingDays, .rewrites,
     ]
 
-    var remembersFiles: Bool { self.troubles.isDisjoint(with: Self.forgetful) }
+    /// What is the same all through a life with these kinds of trouble.
+    static func rules(
+        _ troubles: Set<Trouble>, _ files: Set<FileTrouble>, openFileCountMax: Int, journalSegmentByteCount: Int,
+        batchByteCountMax: Int
+    ) -> LifeRules {
+        func lacks(_ others: Set<Trouble>) -> Bool { troubles.isDisjoint(with: others) }
+        var rules = LifeRules(
+            journalSegmentByteCount: journalSegmentByteCount, batchByteCountMax: batchByteCountMax,
+            latencies: [50...200, 1_000...30_000, 20_000...200_000], killsAgents: troubles.contains(.agentDeaths),
+            killsReceivers: troubles.contains(.receiverDeaths), remembersFiles: lacks(Self.forgetful),
+            mayEndAgents: !lacks([.agentDeaths, .agentStops, .rewrites]),
+            haveHeads: troubles.contains(.rewrites) || !files.isDisjoint(with: [.regrowths, .likeMirrors]))
+        rules.cutsConnections = troubles.contains(.cutConnections)
+        rules.drifts = troubles.contains(.drift)
+        rules.hasHints = !troubles.contains(.noHints)
+        rules.missesHints = troubles.contains(.missedHints)
+        rules.slowsSyncs = troubles.contains(.slowSyncs)
+        rules.exportChoices = [[], [.csv], [.mixpanel], [.ga4, .csv], [.ga4, .mixpanel, .csv]]
+        rules.copiesSlowly = lacks([.shortRetention, .passingDays])
+        rules.hasSureDisks = lacks([.diskErrors, .syncErrors, .fullDisks, .shortWrites])
+        // An agent that sees each change at once, and has descriptors for all files.
+        let isAttentive =
+            rules.remembersFiles && openFileCountMax == 512
+            && lacks([.agentDeaths, .agentStops, .missedHints, .noHints])
+            && files.isDisjoint(with: [.fewDescriptors, .deviceNumbers, .bareRemounts])
+        rules.boundsRereads = isAttentive
+        rules.holdsFiles =
+            isAttentive
+            && lacks([
+                .sourcePowerCuts, .reloads, .lostRegistry, .oldRegistry, .rottenRegistry, .diskErrors, .fullDisks,
+                .shortWrites, .passingDays,
+            ])
+        return rules
+    }
 
-    var mayEndAgents: Bool { !self.troubles.isDisjoint(with: [.agentDeaths, .agentStops, .rewrites]) }
-
-    var hasSureDisks: Bool { self.troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks, .shortWrites]) }
-
-    var haveHeads: Bool { self.knows(.rewrites) || self.knows(.regrowths) || self.knows(.likeMirrors) }
-
-    var boundsRereads: Bool {
-        self.remembersFiles && self.openFileCountMax == 512
-            && self.troubles.isDisjoint(with: [.agentDeaths, .agentStops, .missedHints, .noHints])
-            && self.fileTroubles.isDisjoint(with: [.fewDescriptors, .deviceNumbers, .bareRemounts])
+    func newLine(filledBy byteCount: Int, on agent: SimulatedAgent) -> [UInt8] {
+        let token = self.nextToken()
+        let filler = String(repeating: "v", count: byteCount)
+        let line = "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}"
+        self.ledger.promise(Array(line.utf8)[...])
+        return Array(line.utf8) + [0x0A]
     }
 
     func isIgnored(_ line: ArraySlice<UInt8>) -> Bool { self.ledger.isIgnored(line) }
@@ -58,7 +90,7 @@ extension SiteLife: FileLife {
             .syncErrors, .shortWrites, .fullDisks, .rewrites,
         ]
         // A remount kills the agent.
-        guard self.knows(.exactLoss), self.remembersFiles, self.troubles.isDisjoint(with: hiding),
+        guard self.knows(.exactLoss), self.rules.remembersFiles, self.troubles.isDisjoint(with: hiding),
             self.fileTroubles.isDisjoint(with: [.deviceNumbers, .bareRemounts])
         else { return nil }
         let told = self.agent.tally.lostByteCount
@@ -74,30 +106,5 @@ extension SiteLife: FileLife {
             sum + (self.ledger.isWritten(line) && !stored.contains { $0[line] != nil } ? line.count + 1 : 0)
         }
         return told < least ? "\(least) bytes were seen and are lost, and \(told) are told" : nil
-    }
-}
-
-extension SimulatedAgent: FileHost {
-    var life: SiteLife { self.site }
-    var troubledLogs: [SimulatedLogger] { self.site.loggers }
-    var linkedLogs: LinkedLogs<SimulatedAgent>? { self.site.linkedLogs }
-
-    var holdsFiles: Bool {
-        let ending: Set<Trouble> = [
-            .agentDeaths, .agentStops, .sourcePowerCuts, .reloads, .lostRegistry, .oldRegistry, .rottenRegistry,
-            .diskErrors, .fullDisks, .shortWrites, .passingDays, .missedHints, .noHints,
-        ]
-        return self.site.remembersFiles && self.site.troubles.isDisjoint(with: ending)
-            && self.site.openFileCountMax == 512
-            && self.site.fileTroubles.isDisjoint(with: [.fewDescriptors, .deviceNumbers, .bareRemounts])
-            && self.isRunning
-    }
-
-    func newLine(filledBy byteCount: Int) -> [UInt8] {
-        let token = self.site.nextToken()
-        let filler = String(repeating: "v", count: byteCount)
-        let line = "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}"
-        self.site.ledger.promise(Array(line.utf8)[...])
-        return Array(line.utf8) + [0x0A]
     }
 }

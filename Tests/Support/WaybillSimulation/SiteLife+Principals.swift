@@ -70,7 +70,7 @@ extension SiteLife {
             for (path, bytes) in receiver.disk.storedFiles() where path.hasPrefix("/data/archive/") {
                 let line = bytes.split(separator: 0x0A).first { self.ownership.forged.contains($0) }
                 if let line {
-                    return "\(receiver.name) archived a line outside the patterns: \(PromiseLedger.text(line))"
+                    return "\(receiver.label) archived a line outside the patterns: \(PromiseLedger.text(line))"
                 }
             }
         }

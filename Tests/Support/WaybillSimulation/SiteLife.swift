@@ -20,7 +20,9 @@ internal import WaybillTestSupport
 ///
 /// What the model leaves out: what the agent has read of a source survives a power cut of the source's host, as if the
 /// kernel had written it back.
-package final class SiteLife {
+///
+/// `@unchecked Sendable`: a life runs on one thread.
+package final class SiteLife: LifeState, Life, @unchecked Sendable {
     /// What a life was, and how it ended.
     package struct Report: Sendable {
         /// The promise that was broken; `nil` when all were kept.
@@ -35,13 +37,9 @@ package final class SiteLife {
         package init() {}
     }
 
-    let dice: Dice
     /// The chance of reloads alone.
     let reloadDice: Dice
-    let schedule = Schedule()
     let ledger = PromiseLedger()
-    let bugs: Set<PlantedBug>
-    let trace: ((String) -> Void)?
     /// Of its own, as ``reloadDice``.
     let poisonDice: Dice
     /// What a line holds that ends the process of an export which reads it.
@@ -49,20 +47,10 @@ package final class SiteLife {
     /// The events in such lines.
     var poisonTokens: Set<Int> = []
     let troubles: Set<Trouble>
-    let fileTroubles: Set<FileTrouble>
-    /// Of its own, as ``reloadDice``.
-    let fileDice: Dice
     /// The most bytes that may be told to be lost, and lines that were seen before they went.
     var lossByteCountMax = 0
     var seenAway: [ArraySlice<UInt8>] = []
-    private var violation: String?
-    /// Faults have stopped.
-    private(set) var isCalm = false
     private var calmSince: Int64 = 0
-    /// No one is started again.
-    private(set) var isOver = false
-    /// A journal rotted: what it held and no one had read may be gone.
-    var mayForget = false
     private var tokenCount = 0
     private var longLines: [ArraySlice<UInt8>] = []
     var isPartitioned = false
@@ -70,16 +58,14 @@ package final class SiteLife {
 
     let idleMilliseconds: Int
     let checkpointMilliseconds: Int
-    let projectionDelays: [ClosedRange<Int>]
-    let journalSegmentByteCount: Int
-    /// How many streams of either kind a receiver keeps in memory when a segment begins.
     let awakeCount: Int
     let spoolSegmentByteCount: Int
-    let batchByteCountMax: Int
     let openFileCountMax: Int
 
-    lazy var agent = SimulatedAgent(self)
-    lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map { SimulatedReceiver(self, number: $0) }
+    lazy var agent = self.makeAgent()
+    lazy var receivers = (0..<(self.knows(.twoReceivers) ? 2 : 1)).map {
+        SimulatedReceiver(self, number: $0, name: "receiver-\($0)")
+    }
     lazy var falseReceiver = FalseReceiver(self)
     var strangers: [Stranger] = []
     /// Streams that a stranger has changed, while no principals were told apart.
@@ -89,8 +75,6 @@ package final class SiteLife {
     lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
         SimulatedLogger(self, self.agent, name: "web\($0)")
     }
-    private(set) lazy var linkedLogs = self.knows(.links) ? LinkedLogs(self.agent) : nil
-    var connections: [Connection] = []
     /// Where the proxy leads to.
     private(set) var target = 0
 
@@ -103,13 +87,8 @@ package final class SiteLife {
     ) -> Report {
         let life = SiteLife(seed: seed, bugs: bugs, files: files, trace: trace)
         life.live()
-        var report = Report()
-        report.violation = life.violation
-        report.lineCount = life.ledger.count
-        report.eventCount = life.schedule.eventCount
+        var report = life.report(lineCount: life.ledger.count)
         report.lostLineCount = life.lostLineCount
-        report.simulatedSeconds = Int(life.schedule.now / 1_000_000_000)
-        report.fingerprint = life.dice.following
         return report
     }
 
@@ -118,9 +97,6 @@ package final class SiteLife {
     private init(seed: UInt64, bugs: Set<PlantedBug>, files: Set<FileTrouble>, trace: ((String) -> Void)?) {
         // Storage lives begin with the same seeds.
         let dice = Dice(seed: seed ^ 0x7761_7962_696C_6C00)
-        self.dice = dice
-        self.bugs = bugs
-        self.trace = trace
         let share = dice.pick([100, 300, 500])
         let reloadDice = Dice(seed: seed ^ 0x7265_6C6F_6164_7300)
         self.reloadDice = reloadDice
@@ -140,41 +116,36 @@ package final class SiteLife {
         if !troubles.isDisjoint(with: [.diskErrors, .syncErrors, .fullDisks]) { troubles.remove(.unlinkedJournal) }
         if dice.chance(30) { troubles.formIntersection(Self.quiet) }
         let fileTrouble = FileTrouble.draw(seed: seed, among: files, beside: &troubles, forgetful: Self.forgetful)
-        self.fileDice = fileTrouble.dice
-        self.fileTroubles = fileTrouble.kinds.subtracting(
+        let fileTroubles = fileTrouble.kinds.subtracting(
             troubles.contains(.sourcePowerCuts) ? FileTrouble.withoutPowerCuts : [])
         self.troubles = troubles
         self.idleMilliseconds = dice.pick([4_000, 20_000, 90_000])
         self.checkpointMilliseconds = dice.pick([200, 1_000, 5_000])
         let isUneven = troubles.isSuperset(of: [.shortRetention, .smallFeed])
-        self.projectionDelays =
+        let projectionDelays =
             isUneven ? [0...5, 3_000...15_000] : dice.pick([[0...5], [0...500], [1_000...8_000]])
-        self.journalSegmentByteCount = dice.pick([4_096, 16_384, 1 << 20])
+        let journalSegmentByteCount = dice.pick([4_096, 16_384, 1 << 20])
         self.spoolSegmentByteCount = dice.pick([1, 1_500, 5_000, 20_000])
-        self.batchByteCountMax = dice.pick([400, 2_500, 32_768])
+        let batchByteCountMax = dice.pick([400, 2_500, 32_768])
         let openFileCountMax = dice.pick([1, 3, 512])
-        self.openFileCountMax = self.fileTroubles.contains(.fewDescriptors) ? 512 : openFileCountMax
+        self.openFileCountMax = fileTroubles.contains(.fewDescriptors) ? 512 : openFileCountMax
         self.awakeCount = dice.pick([0, 2, 10_000])
+        var rules = Self.rules(
+            troubles, fileTroubles, openFileCountMax: self.openFileCountMax,
+            journalSegmentByteCount: journalSegmentByteCount, batchByteCountMax: batchByteCountMax)
+        rules.projectionDelays = projectionDelays
+        super.init(dice, bugs: bugs, files: (fileTroubles, fileTrouble.dice), rules, trace: trace)
+    }
+
+    private func makeAgent() -> SimulatedAgent {
+        let agent = SimulatedAgent(self, number: 0, name: "a")
+        agent.setDescriptors()
+        return agent
     }
 
     // MARK: What others ask
 
     func knows(_ trouble: Trouble) -> Bool { self.troubles.contains(trouble) }
-
-    func has(_ bug: PlantedBug) -> Bool { self.bugs.contains(bug) }
-
-    func violate(_ text: @autoclosure () -> String) {
-        guard self.violation == nil else { return }
-        let text = text()
-        self.violation = text
-        self.note("VIOLATION: \(text)")
-    }
-
-    func note(_ text: @autoclosure () -> String) {
-        guard let trace else { return }
-        let milliseconds = self.schedule.now / 1_000_000
-        trace("\(milliseconds / 1000).\(String(milliseconds % 1000 + 1000).dropFirst()) \(text())")
-    }
 
     /// What an event holds besides its token: in some lives and seldom, what ends exports.
     func filler(for token: String) -> String {
@@ -204,15 +175,15 @@ package final class SiteLife {
         }
     }
 
-    func connect(_ connection: Connection, isFalse: Bool) {
-        for connection in self.connections where connection.isFinished { connection.release() }
-        self.connections.removeAll { $0.isFinished }
-        self.connections.append(connection)
+    func connect(_ connection: Connection, to address: NetworkAddress) {
+        // The planted bug: both addresses have one name.
+        let isSecond = self.has(.ignoreAddress) && connection.agent.attemptCount.isMultiple(of: 2)
+        self.keep(connection)
         if self.isPartitioned {
             // The agent's own time-out.
             return self.schedule.after(.seconds(10)) { connection.refused() }
         }
-        if isFalse {
+        if address == Self.falseAddress || isSecond {
             connection.isFalse = true
             return self.schedule.after(self.dice.milliseconds(0...50)) { [weak self] in
                 guard let self, !self.isCalm else { return connection.refused() }
@@ -220,17 +191,7 @@ package final class SiteLife {
             }
         }
         if self.knows(.twoReceivers), !self.isCalm { self.target = self.dice.int(0..<self.receivers.count) }
-        let receiver = self.receivers[self.target]
-        self.schedule.after(self.dice.milliseconds(0...50)) { [weak self] in
-            guard let self else { return }
-            if !receiver.isPowered {
-                self.schedule.after(.seconds(10)) { connection.refused() }
-            } else if receiver.isRunning {
-                connection.connected { receiver.accept($0) }
-            } else {
-                connection.refused()
-            }
-        }
+        self.lead(connection, to: self.receivers[self.target])
     }
 
     // MARK: A life
@@ -244,9 +205,10 @@ package final class SiteLife {
         for receiver in self.receivers { receiver.start() }
         self.agent.start()
         for app in self.apps { self.repeatedly(50...1_500) { app.act() } }
+        self.agent.loggers = self.loggers
         for logger in self.loggers { self.repeatedly(50...1_500) { logger.act() } }
         self.repeatedly(50...1_200) { self.makeTrouble() }
-        self.linkedLogs?.writeNowAndThen()
+        self.agent.linkedLogs?.writeNowAndThen()
         self.agent.troubleFilesNowAndThen()
         if self.knows(.reloads) { self.reloadNowAndThen() }
         self.schedule.run(
@@ -291,7 +253,7 @@ package final class SiteLife {
         }
         for app in self.apps { app.end() }
         for logger in self.loggers { logger.end() }
-        self.linkedLogs?.end()
+        self.agent.linkedLogs?.end()
         for connection in self.connections where connection.isFalse { connection.breakOff() }
         // Their operators notice at last.
         for receiver in self.receivers where !receiver.loss.unlinked.isEmpty { receiver.kill() }
@@ -319,7 +281,7 @@ package final class SiteLife {
     private var openWork: String {
         self.excuseTainted()
         if let receiver = self.receivers.first(where: \.loss.isUncounted) {
-            return "\(receiver.name) was not started again"
+            return "\(receiver.label) was not started again"
         }
         if self.ledger.openCount > 0, !self.mayForget {
             return "\(self.ledger.openCount) lines are not acknowledged: \(self.ledger.firstOpen ?? "")"
@@ -332,10 +294,10 @@ package final class SiteLife {
             return "the spool holds \(path)"
         }
         if let receiver = self.receivers.first(where: { !($0.process?.isProjected ?? false) }) {
-            return "\(receiver.name) has not projected everything: \(receiver.process?.openProjections ?? [])"
+            return "\(receiver.label) has not projected everything: \(receiver.process?.openProjections ?? [])"
         }
         if let line = self.lostLongLine { return "a line of \(line.count) bytes is in no quarantine" }
-        if let line = self.undelivered { return "\(self.receivers[self.target].name) was never sent \(line)" }
+        if let line = self.undelivered { return "\(self.receivers[self.target].label) was never sent \(line)" }
         if self.ledger.hasCutAway, self.schedule.now < self.calmSince + .seconds(120) {
             return "what was cut away may not be noticed yet"
         }
@@ -357,7 +319,7 @@ package final class SiteLife {
         self.schedule.run(until: self.schedule.now + .seconds(1))
         for receiver in self.receivers {
             if let leaked = receiver.process?.leakedByteCount, leaked != 0 {
-                self.violate("\(leaked) bytes of \(receiver.name)'s admission budget are never given back")
+                self.violate("\(leaked) bytes of \(receiver.label)'s admission budget are never given back")
             }
             receiver.stop()
             receiver.disk.cutPower()
@@ -411,10 +373,12 @@ package final class SiteLife {
         // What a rotten batch gave to one projection before it rotted, the next one does not get.
         let whole = self.mayForget ? [] : self.receivers.filter { !$0.loss.isDamage }
         for receiver in whole where self.violation == nil {
-            if let problem = receiver.exportProblem() { self.violate("\(receiver.name): \(problem)") }
+            if let problem = receiver.exportProblem(without: self.poisonTokens) {
+                self.violate("\(receiver.label): \(problem)")
+            }
         }
         for receiver in whole where self.violation == nil && self.dice.chance(100) {
-            if let problem = receiver.verifyProblem() { self.violate("\(receiver.name): \(problem)") }
+            if let problem = receiver.verifyProblem() { self.violate("\(receiver.label): \(problem)") }
         }
     }
 

@@ -28,7 +28,7 @@ extension Stranger {
     func intrude(_ description: StreamDescription, _ intrusion: Intrusion, from offset: StreamOffset) {
         let own = self.receiver.squatted[description.id] ?? StreamOffset(0)
         if offset > own {
-            self.site.violate("\(self.receiver.name) lets a stranger into \(description.id) at \(offset.rawValue)")
+            self.site.violate("\(self.receiver.label) lets a stranger into \(description.id) at \(offset.rawValue)")
         }
         let end = self.receiver.promised[StreamName(principal: Ownership.agent, id: description.id)] ?? offset
         self.site.note("a stranger tries \(intrusion) with \(description.id)")

@@ -15,6 +15,7 @@ final class Stranger: CallingSide {
     }
 
     unowned let site: SiteLife
+    var life: any Life { self.site }
     let toAgent: Pipe
     private(set) var ids: [StreamNumber: StreamID] = [:]
     private let aim: Aim
@@ -63,9 +64,7 @@ final class Stranger: CallingSide {
 
     var principal: String { Ownership.others }
 
-    func heard(_ message: Message, before next: Message?) -> Message { message }
-
-    func sealed(_ id: StreamID, by receiver: SimulatedReceiver) {}
+    func heard(_ message: Message, before next: Message?) -> [Message] { [message] }
 
     private func send(_ message: Message, payload: [UInt8] = []) {
         self.server?.arrived(message.encoded + payload)

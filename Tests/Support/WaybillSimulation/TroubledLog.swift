@@ -3,9 +3,7 @@ internal import WaybillTestSupport
 
 /// A log to which programs other than its writer do something.
 protocol TroubledLog: AnyObject {
-    associatedtype Host: FileHost
-
-    var agent: Host { get }
+    var agent: SimulatedAgent { get }
     var path: String { get }
     /// Its writer's.
     var files: FaultyFiles { get }
@@ -36,7 +34,7 @@ struct LogTrouble {
 
 /// What programs other than its writer do to a log, and what may become of its lines then.
 extension TroubledLog {
-    var life: Host.Life { self.agent.life }
+    var life: any Life { self.agent.life }
 
     /// What it writes into, under whatever name.
     var openNode: MemoryDisk.Node? { self.file.flatMap(self.agent.disk.memory.node(of:)) }
@@ -252,7 +250,7 @@ extension TroubledLog {
         // At most one batch is shipped again, if the agent sees the file short, has all ends of batches, and has heard that
         // they are durable, and not of a copy.
         let isHeard = FileLines.of(bytes[..<end]).allSatisfy { self.agent.hasHeard($0) || self.life.isIgnored($0) }
-        let isSure = !isRegrown && self.life.boundsRereads && isHeard && self.trouble.copyCount == 0
+        let isSure = !isRegrown && self.life.rules.boundsRereads && isHeard && self.trouble.copyCount == 0
         let start = isSure ? max(0, end - self.agent.fileRecord.batchByteCountMax) : 0
         self.life.allowCopy(of: FileLines.of(bytes[..<end]).filter { $0.endIndex >= start })
         self.life.takenAway(bytes[end...], seen: isKnown ? seen - end : 0)
@@ -313,7 +311,7 @@ extension TroubledLog {
             // Of a content that was not read yet no one knows that it begins with NULs.
             if start == 0 { self.life.mayBeTold(lost: bytes.count) }
             // Where days pass within the moment, they are no moment's NULs.
-            if !self.life.remembersFiles { self.life.allowRepeats(of: FileLines.of(bytes)) }
+            if !self.life.rules.remembersFiles { self.life.allowRepeats(of: FileLines.of(bytes)) }
             self.agent.disk.memory.place(self.path, bytes)
             self.isTearing = false
             self.life.note("\(self.path) has bytes in their place")

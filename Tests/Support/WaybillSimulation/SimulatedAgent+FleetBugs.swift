@@ -1,14 +1,14 @@
 internal import WaybillProtocol
 internal import WaybillTestSupport
 
-/// Planted bugs of agents: what a link makes of the messages that pass it.
-extension FleetLink {
-    /// What an agent with a bug would say.
-    func said(_ message: Message) -> Message {
+/// Planted bugs of agents of a fleet: what a connection makes of the messages that pass it.
+extension Connection {
+    /// What an agent would say that numbers the contents of a log for each receiver.
+    func renumbered(_ message: Message) -> Message {
         guard case .open(let number, var description, var claim) = message, self.life.has(.numberForEachReceiver),
-            description.format == .ndjson
+            description.format == .ndjson, let receiver
         else { return message }
-        description.id = self.receiver.renumbered(description.id)
+        description.id = receiver.renumbered(description.id)
         self.renamed[number] = description.id
         if let from = claim.from, let digest = claim.proof {
             claim.proof = self.proof(number, at: from) { $0.digest == digest }?.digest ?? digest
@@ -17,19 +17,18 @@ extension FleetLink {
     }
 
     /// What the agent takes an answer for: what it is, unless a bug is planted.
-    func heard(_ message: Message) -> [Message] {
+    func bentInFleet(_ message: Message) -> [Message] {
         guard !self.life.bugs.isEmpty else { return [message] }
         switch message {
         case .ready(var ready) where self.life.has(.ignoreFleet):
-            ready.fleet = self.life.buckets[0].fleet.text
+            ready.fleet = FleetBucket.firstFleet.text
             return [.ready(ready)]
         case .at(let number, let offset, let proof, let end) where self.life.has(.ignoreProofsOfFleet):
             return [.at(number, offset, self.proof(number, at: offset) ?? proof, end: end)]
-        case .at(let number, let offset, let proof, let end) where self.renamed[number] != nil:
-            self.positions[number] = offset
+        case .at(let number, let offset, let proof, let end) where self.isRenumbered(number):
             return [.at(number, offset, self.translated(proof, number, at: offset), end: end)]
-        case .sealed(let number, let proof, let end) where self.renamed[number] != nil:
-            guard let offset = self.sealing[number] ?? self.positions[number] else { return [message] }
+        case .sealed(let number, let proof, let end) where self.isRenumbered(number):
+            guard let offset = self.sealing[number] ?? self.offsets[number] else { return [message] }
             return [.sealed(number, self.translated(proof, number, at: offset), end: end)]
         case .ack(let number, let offset, _) where self.life.has(.sayAcknowledged):
             return [message, .stored(number, offset)]
@@ -37,13 +36,17 @@ extension FleetLink {
             guard let length = self.sealing[number], length == offset, let proof = self.proof(number, at: offset) else {
                 return [message]
             }
-            self.sealed.insert(number)
+            self.calledSealed.insert(number)
             return [message, .sealed(number, proof, end: end)]
-        case .sealed(let number, _, _) where self.sealed.contains(number),
-            .stored(let number, _) where self.sealed.contains(number):
+        case .sealed(let number, _, _) where self.calledSealed.contains(number),
+            .stored(let number, _) where self.calledSealed.contains(number):
             return []
         default: return [message]
         }
+    }
+
+    func isRenumbered(_ number: StreamNumber) -> Bool {
+        self.life.has(.numberForEachReceiver) && self.renamed[number] != nil
     }
 
     /// The proof that the agent's file demands.
@@ -74,7 +77,9 @@ extension FleetLink {
 
     /// The bytes below an offset of each log that is as long.
     private func tails(at offset: StreamOffset) -> [ArraySlice<UInt8>] {
-        self.agent.disk.memory.files(below: FleetAgent.logs).map(\.bytes).filter { UInt64($0.count) >= offset.rawValue }
-            .map { $0.prefix(Int(offset.rawValue)).suffix(StreamProof.byteCountMax) }
+        self.agent.disk.memory.files(below: SimulatedAgent.logs).map(\.bytes).filter {
+            UInt64($0.count) >= offset.rawValue
+        }
+        .map { $0.prefix(Int(offset.rawValue)).suffix(StreamProof.byteCountMax) }
     }
 }

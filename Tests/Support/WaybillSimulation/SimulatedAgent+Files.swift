@@ -3,80 +3,16 @@ internal import WaybillSystem
 internal import WaybillTail
 internal import WaybillTestSupport
 
-/// A life whose sources have trouble with files, and what its ledger must know of that.
-protocol FileLife: AnyObject {
-    var schedule: Schedule { get }
-    var fileDice: Dice { get }
-    var fileTroubles: Set<FileTrouble> { get }
-    var bugs: Set<PlantedBug> { get }
-    var isCalm: Bool { get }
-    /// Whether a file that continues is known again.
-    var remembersFiles: Bool { get }
-    /// Whether agents end without being asked.
-    var mayEndAgents: Bool { get }
-    /// Whether the disks of agents take what they are given.
-    var hasSureDisks: Bool { get }
-    /// Whether all files begin alike, whatever trouble they have.
-    var haveHeads: Bool { get }
-    /// Whether an agent ships one batch again at most when lines were taken back.
-    var boundsRereads: Bool { get }
-
-    func note(_ text: @autoclosure () -> String)
-    /// Whether the line may be stored as often as it comes.
-    func isIgnored(_ line: ArraySlice<UInt8>) -> Bool
-    /// Each of these lines may be stored once more.
-    func allowOnceMore(_ lines: [ArraySlice<UInt8>])
-    /// These lines may be stored as often as they come.
-    func allowRepeats(of lines: [ArraySlice<UInt8>])
-    /// These lines are at no source any more.
-    ///
-    /// - Parameter isKnown: whether the agent knows the file.
-    func cutAway(_ lines: [ArraySlice<UInt8>], isKnown: Bool)
-    /// Someone takes these bytes away from a source.
-    ///
-    /// - Parameter seen: how many of the first bytes the agent knows to be there.
-    func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int)
-    /// So many bytes may be told to be lost that are not.
-    func mayBeTold(lost byteCount: Int)
-}
-
-extension FileLife {
-    func knows(_ trouble: FileTrouble) -> Bool { self.fileTroubles.contains(trouble) }
-
-    /// Other files have these lines too, or it cannot be seen that they were shipped: each may be stored once more; in
-    /// lives in which agents forget, whenever they do.
-    func allowCopy(of lines: [ArraySlice<UInt8>]) {
-        if self.remembersFiles { self.allowOnceMore(lines) } else { self.allowRepeats(of: lines) }
-    }
-
+extension Life {
     /// How long ago the agent must have heard of something for it to be in its registry, whatever happens next.
     ///
     /// - Parameter dies: whether it is killed now.
     fileprivate func registryLag(dies: Bool) -> Int64? {
-        guard dies || self.mayEndAgents || self.knows(.deviceNumbers) || self.knows(.bareRemounts) else { return 0 }
-        return self.hasSureDisks && !self.knows(.fewDescriptors) ? registryPatience : nil
+        guard dies || self.rules.mayEndAgents || self.knows(.deviceNumbers) || self.knows(.bareRemounts) else {
+            return 0
+        }
+        return self.rules.hasSureDisks && !self.knows(.fewDescriptors) ? registryPatience : nil
     }
-}
-
-/// The host of an agent, with logs that have trouble.
-protocol FileHost: AnyObject {
-    associatedtype Life: FileLife
-    associatedtype Log: TroubledLog
-
-    var life: Life { get }
-    var disk: SimulatedDisk { get }
-    var isPowered: Bool { get }
-    /// Whether the agent has every file open of which it lacks something, in each of its runs.
-    var holdsFiles: Bool { get }
-    var fileRecord: FileRecord { get set }
-    var troubledLogs: [Log] { get }
-    var linkedLogs: LinkedLogs<Self>? { get }
-
-    func kill()
-    /// Something was written at, or happened to, a path; a folder may have come in the place of another one.
-    func changed(_ path: String, isFolder: Bool)
-    /// A line, with its LF, that must arrive once it is written.
-    func newLine(filledBy byteCount: Int) -> [UInt8]
 }
 
 /// What is known of the files of a host.
@@ -120,8 +56,12 @@ enum FileLines {
     }
 }
 
-extension FileHost {
-    func changed(_ path: String) { self.changed(path, isFolder: false) }
+extension SimulatedAgent {
+    /// Whether it has every file open of which it lacks something.
+    var holdsFiles: Bool { self.life.rules.holdsFiles && self.isRunning }
+
+    /// A line, with its LF, that must arrive once it is written.
+    func newLine(filledBy byteCount: Int) -> [UInt8] { self.life.newLine(filledBy: byteCount, on: self) }
 
     /// Every file of its logs, behind links or not.
     var logFiles: [(path: String, bytes: [UInt8])] {
@@ -165,7 +105,7 @@ extension FileHost {
     ///
     /// - Parameter dies: whether it is killed now.
     func isProven(_ bytes: [UInt8], dies: Bool = false) -> Bool {
-        guard self.life.remembersFiles, let lag = self.life.registryLag(dies: dies) else { return false }
+        guard self.life.rules.remembersFiles, let lag = self.life.registryLag(dies: dies) else { return false }
         let proven = FileLines.of(bytes).prefix { self.isHeard($0, lag: lag) }
         // With fewer acknowledged bytes, equal ones prove nothing.
         return proven.reduce(0) { $0 + $1.count + 1 } >= 512
@@ -175,7 +115,7 @@ extension FileHost {
     ///
     /// - Parameter dies: whether it is killed now.
     func isKept(_ node: MemoryDisk.Node, dies: Bool = false) -> Bool {
-        guard self.life.remembersFiles, let lag = self.life.registryLag(dies: dies) else { return false }
+        guard self.life.rules.remembersFiles, let lag = self.life.registryLag(dies: dies) else { return false }
         let isHeard = FileLines.of(node.bytes).allSatisfy { self.isHeard($0, lag: lag) }
         return lag == 0 || isHeard && self.hasRegistered(node)
     }
@@ -195,7 +135,7 @@ extension FileHost {
 
     /// Its agent has ended: of a file that continues in another one, a full disk has not let the registry know.
     func excuseUnregistered() {
-        guard !self.life.hasSureDisks, self.life.knows(.mirrors) || self.life.knows(.likeMirrors) else { return }
+        guard !self.life.rules.hasSureDisks, self.life.knows(.mirrors) || self.life.knows(.likeMirrors) else { return }
         for (path, bytes) in self.logFiles {
             guard let node = self.disk.memory.node(at: path), !self.hasRegistered(node) else { continue }
             self.life.allowCopy(of: FileLines.of(bytes))
@@ -216,7 +156,7 @@ extension FileHost {
     }
 
     private func trouble(_ kind: FileTrouble) {
-        let log = self.troubledLogs.isEmpty ? nil : self.life.fileDice.pick(self.troubledLogs)
+        let log = self.loggers.isEmpty ? nil : self.life.fileDice.pick(self.loggers)
         switch kind {
         case .deviceNumbers, .bareRemounts: self.remount()
         case .fewDescriptors: self.disk.otherDescriptorCount = self.life.fileDice.int(0...9)
@@ -237,7 +177,7 @@ extension FileHost {
     /// The file system of the sources is mounted again, as after a restart of their host.
     private func remount() {
         // A file that is shorter for a moment and has another device number looks like another content.
-        guard self.isPowered, !self.life.knows(.missingBirths) || !self.troubledLogs.contains(where: \.isTearing) else {
+        guard self.isPowered, !self.life.knows(.missingBirths) || !self.loggers.contains(where: \.isTearing) else {
             return
         }
         for (path, bytes) in self.logFiles where !self.isKept(path, bytes) {
