@@ -94,6 +94,22 @@ struct TailFleetTests {
         #expect(!files.exists(segment))
     }
 
+    @Test func `a segment that is skipped to its end while its writer has it is sealed once that has gone`() throws {
+        let bench = try bench()
+        let writer = try files.open(segment, .append)
+        #expect(try files.lock(writer, .shared))
+        try files.writeAll(writer, Array("one\ntwo\n".utf8))
+        bench.run()
+        bench.store(Self.segmentID, upTo: 8)
+        var second = store("second")
+        bench.exchange(with: &second)
+        files.close(writer)
+        bench.settle()
+        #expect(bench.skipped[Self.segmentID] == ["0+8 elsewhere"])
+        #expect(bench.sealed == [Self.segmentID])
+        #expect(!files.exists(segment))
+    }
+
     @Test func `back at a receiver that holds more than is stored nothing is skipped`() throws {
         let (bench, id) = try halfStored()
         var second = store("second")

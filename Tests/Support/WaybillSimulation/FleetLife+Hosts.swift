@@ -51,10 +51,10 @@ extension FleetLife {
 
     func sends(_ batch: RawBatch, on connection: Connection) {
         let raw = UnsafeRawBufferPointer(batch.buffer.bytes)[..<batch.header.rawByteCount]
-        self.ledger.sent(batch.id, at: batch.header.offset, raw)
+        self.streams.sent(batch.id, at: batch.header.offset, raw)
         connection.note(
             "sends \(batch.id) \(batch.header.offset.rawValue)-\(batch.header.end.rawValue): "
-                + "\(FleetLedger.tokens(in: raw))")
+                + "\(self.ledger.numbers(in: raw))")
     }
 
     func delivered(_ message: Message) -> (number: StreamNumber, end: StreamOffset)? {
@@ -89,19 +89,49 @@ extension FleetLife {
     }
 
     private func demand(_ number: StreamNumber, below offset: StreamOffset, _ word: String, on connection: Connection) {
-        guard let id = connection.ids[number], let tokens = self.ledger.sent(id, below: offset) else { return }
-        let stored = self.bucket.tokens
-        if let token = tokens.filter({ !stored.contains($0) }).min() {
+        guard let id = connection.ids[number], let lines = self.streams.sent(id, below: offset) else { return }
+        if let line = self.bucket.firstMissing(of: lines) {
             self.violate(
-                "\(connection.receiver?.label ?? "") says \(word) of \(id), and the bucket lacks line \(token)")
+                "\(connection.receiver?.label ?? "") says \(word) of \(id), and the bucket lacks line \(line)")
         }
     }
 
     /// A segment may go when the bucket has its lines.
     func willDelete(_ path: String, _ id: StreamID, _ bytes: [UInt8], by agent: SimulatedAgent) {
-        let stored = self.bucket.tokens
-        if let token = FleetLedger.tokens(in: bytes).filter({ !stored.contains($0) }).min() {
-            self.violate("\(agent.label) deletes \(path), and the bucket lacks line \(token)")
+        if let line = self.bucket.firstMissing(of: self.ledger.numbers(in: bytes)) {
+            self.violate("\(agent.label) deletes \(path), and the bucket lacks line \(line)")
         }
     }
+}
+
+/// How a fleet's ledger judges trouble with files.
+extension FleetLife {
+    /// Kinds of trouble after which an agent does not know what it was told, or its receiver lacks what it said.
+    static let forgetful: Set<FleetTrouble> = [
+        .lostRegistries, .clones, .otherFleet, .lostReceivers, .restoredReceivers, .silence,
+    ]
+
+    func promise(_ line: ArraySlice<UInt8>, on agent: SimulatedAgent) {
+        self.ledger.promise(line)
+        self.streams.wrote(line, on: agent.number)
+    }
+
+    func allowOnceMore(_ lines: [ArraySlice<UInt8>]) {
+        self.ledger.allowCopy(of: lines)
+        self.streams.noteRewritten(lines)
+    }
+
+    func allowRepeats(of lines: [ArraySlice<UInt8>]) {
+        self.ledger.allowRepeats(of: lines)
+        self.streams.noteRewritten(lines)
+    }
+
+    func cutAway(_ lines: [ArraySlice<UInt8>], isKnown: Bool) {
+        self.bucket.readPieces()
+        for line in lines { self.ledger.cutAway(line, isKnown: false) }
+        self.streams.noteRewritten(lines)
+    }
+
+    func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int) {}
+    func mayBeTold(lost byteCount: Int) {}
 }

@@ -63,40 +63,30 @@ extension FleetLife {
 
     /// Every line of the bucket's pieces is in the merged journal once, and every promised one is in a piece.
     private func judgeLines(_ auditor: FleetMerger, _ bucket: FleetBucket) {
-        var counts: [Int: Int] = [:]
+        var counts: [ArraySlice<UInt8>: Int] = [:]
         for (position, entry) in auditor.records() {
             for line in entry.bytes.split(separator: 0x0A) {
-                switch self.ledger.find(line + [0x0A]) {
-                case .line(let token):
-                    counts[token, default: 0] += 1
+                counts[line, default: 0] += 1
+                if counts[line] ?? 0 > 1 {
                     let offset = Int(entry.offset) + entry.bytes.distance(from: 0, to: line.startIndex)
-                    if !self.ledger.mayBeStored(token, times: counts[token] ?? 0) {
-                        self.note("line \(token) again, at \(position): \(entry.stream.id) \(offset)")
-                    }
-                case .head: break
-                case .stranger: self.violate("the merged journal has a line that no one wrote, in \(entry.stream)")
+                    self.note("\(PromiseLedger.text(line)) again, at \(position): \(entry.stream.id) \(offset)")
                 }
             }
         }
-        let stored = bucket.tokens.filter { $0 >= FleetLedger.firstToken }
+        for logger in self.loggers where logger.isRotated { self.streams.rewritten.insert(logger.agent.number) }
         // What is forgotten is not compared: a line with other bytes is dropped, and counted.
-        let mayDrop = self.ledger.isForgetful && auditor.tally.unprovenLineCount > 0 && self.ledger.mayConflict
-        for token in stored.sorted() {
-            switch counts[token] ?? 0 {
-            case 0 where !mayDrop:
-                self.violate("a piece has line \(token), \(self.ledger.text(token)), and the merged journal lacks it")
-            case let count where !self.ledger.mayBeStored(token, times: count):
-                self.violate(
-                    "the merged journal has line \(token), \(self.ledger.text(token)), \(counts[token] ?? 0) times")
-            default: break
-            }
+        let mayDrop = self.streams.isForgetful && auditor.tally.unprovenLineCount > 0 && self.streams.mayConflict
+        let stored = bucket.lines
+        let isFinal = bucket === self.bucket && self.isOver
+        if let line = self.bucket.firstMissing(of: isFinal ? self.ledger.promised : []) {
+            self.violate("the bucket lacks line \(line), \(self.ledger.text(line))")
         }
-        if let token = counts.keys.filter({ !stored.contains($0) }).min() {
-            self.violate("the merged journal has line \(token), and no piece has it")
-        }
-        guard bucket === self.bucket, self.isOver else { return }
-        if let token = self.ledger.promised.subtracting(stored).min() {
-            self.violate("the bucket lacks line \(token), \(self.ledger.text(token))")
+        let problem = self.ledger.problem(
+            stored: [counts], mayRepeat: self.streams.mayRepeat, mayMiss: mayDrop, isFinal: isFinal)
+        if let problem { self.violate("the merged journal: \(problem)") }
+        let unread = counts.keys.compactMap { self.ledger.number(of: $0) }.filter { !stored.contains($0) }
+        if let line = unread.min() {
+            self.violate("the merged journal has line \(line), \(self.ledger.text(line)), and no piece has it")
         }
     }
 
@@ -123,7 +113,7 @@ extension FleetLife {
             self.violate("receivers took \(lineCount) lines, and a merger says \(tally)")
         }
         // These lives have fewer batches than mergers remember, unless they remember few.
-        if tally.unprovenLineCount > 0, !self.ledger.isForgetful {
+        if tally.unprovenLineCount > 0, !self.streams.isForgetful {
             self.violate("nothing is forgotten, and \(tally.unprovenLineCount) lines were not compared")
         }
         var taken: [StreamName: [Range<UInt64>]] = [:]
@@ -140,7 +130,7 @@ extension FleetLife {
         if conflictCount != tally.conflictLineCount {
             self.violate("\(conflictCount) lines are beside others, and a merger counts \(tally.conflictLineCount)")
         }
-        if conflictCount > 0, !self.ledger.mayConflict {
+        if conflictCount > 0, !self.streams.mayConflict {
             self.violate("\(conflictCount) conflicts where every source has one content")
         }
     }

@@ -42,9 +42,10 @@ extension FleetLife {
         case .retirement: merger.retireSegments()
         case .agentDeaths: agent.kill()
         case .lostRegistries: if self.dice.chance(500) { self.loseRegistry(agent) }
-        case .rotation: self.logger(on: agent)?.rotate()
-        case .cuts: self.logger(on: agent)?.cut(isRewritten: self.dice.chance(500))
-        case .deletions: self.logger(on: agent)?.deleteOld()
+        case .rotation: agent.loggers.first?.rotate()
+        case .cuts:
+            if self.dice.chance(500) { agent.loggers.first?.rewrite() } else { agent.loggers.first?.copyTruncate() }
+        case .deletions: agent.loggers.first?.deleteOld()
         case .clones: self.clone(agent)
         case .brokenLinks: agent.dropConnection()
         case .partitions: self.partition(agent, receiver)
@@ -106,9 +107,7 @@ extension FleetLife {
     private func loseRegistry(_ agent: SimulatedAgent) {
         agent.kill()
         agent.disk.memory.place(SimulatedAgent.state + "/registry.state", [])
-        self.ledger.unregistered.insert(agent.number)
+        self.streams.unregistered.insert(agent.number)
         self.note("\(agent.label) has lost its registry")
     }
-
-    private func logger(on agent: SimulatedAgent) -> FleetLogger? { self.loggers.first { $0.agent === agent } }
 }

@@ -29,7 +29,7 @@ internal import WaybillSystem
 package final class FleetLife: LifeState, Life, @unchecked Sendable {
     /// The store's, which does not jump.
     private(set) lazy var storeClock = SimulatedClock(self.schedule)
-    let ledger = FleetLedger()
+    private(set) lazy var streams = StreamLedger(self.ledger)
     let troubles: Set<FleetTrouble>
 
     /// The one in use is the last.
@@ -38,7 +38,6 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
     private(set) var mergers: [FleetMerger] = []
     var agents: [SimulatedAgent] = []
     var apps: [FleetApp] = []
-    var loggers: [FleetLogger] = []
     /// Pairs of hosts that cannot reach each other.
     var partitions: Set<[Int]> = []
     /// Until when the bucket refuses everything.
@@ -61,7 +60,7 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
     ) -> SiteLife.Report {
         let life = FleetLife(seed: seed, bugs: bugs, files: files.intersection(FileTrouble.ofFleet), trace: trace)
         life.live()
-        return life.report(lineCount: life.ledger.count)
+        return life.report
     }
 
     private init(seed: UInt64, bugs: Set<PlantedBug>, files: Set<FileTrouble>, trace: ((String) -> Void)?) {
@@ -75,7 +74,6 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
         let fileTrouble = FileTrouble.draw(
             seed: seed, among: files, beside: &troubles, forgetful: Self.forgetful)
         self.troubles = troubles
-        self.ledger.isForgetful = troubles.contains(.fewPlaces)
         self.storeFaultPerMille = troubles.contains(.storeFaults) ? dice.pick([30, 100, 250]) : 0
         let journalSegmentByteCount = dice.pick([3_000, 10_000, 1 << 20])
         self.pieceByteCount = dice.pick([1, 900, 5_000])
@@ -92,8 +90,9 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
             latencies: troubles.contains(.slowLinks) ? [50...5_000, 20_000...400_000] : [50...5_000],
             killsAgents: troubles.contains(.agentDeaths), killsReceivers: troubles.contains(.receiverDeaths),
             remembersFiles: troubles.isDisjoint(with: Self.forgetful), mayEndAgents: troubles.contains(.agentDeaths),
-            haveHeads: haveHeads)
+            logs: LogRules(haveHeads: haveHeads))
         super.init(dice, bugs: bugs, files: fileTrouble, rules, trace: trace)
+        self.streams.isForgetful = self.knows(.fewPlaces)
     }
 
     static let receiverCount = 3
@@ -141,15 +140,11 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
         agent.setDescriptors()
         let kind = self.dice.int(0...2)
         if kind != 0 { self.apps.append(FleetApp(self, on: agent)) }
-        if kind != 1 {
-            let logger = FleetLogger(self, on: agent)
-            self.loggers.append(logger)
-            agent.loggers = [logger]
-        }
+        if kind != 1 { agent.loggers = [SimulatedLogger(on: agent, name: "web")] }
         self.repeatedly({ 100...2_500 }) {
             guard !self.isCalm else { return }
             for app in self.apps where app.agent === agent { app.act() }
-            for logger in self.loggers where logger.agent === agent { logger.act() }
+            for logger in agent.loggers { logger.act() }
         }
         agent.linkedLogs?.writeNowAndThen()
         agent.troubleFilesNowAndThen()
@@ -159,7 +154,7 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
     func clone(_ agent: SimulatedAgent) {
         guard self.agents.count < 3, self.dice.chance(300) else { return }
         let clone = SimulatedAgent(self, number: self.agents.count, cloning: agent)
-        self.ledger.cloned.formUnion([agent.number, clone.number])
+        self.streams.cloned.formUnion([agent.number, clone.number])
         self.agents.append(clone)
         self.note("\(agent.label) is cloned as \(clone.label)")
         if let app = self.apps.first(where: { $0.agent === agent }) {
@@ -194,16 +189,13 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
         self.judge(self.bucket)
         self.partitions = []
         for agent in self.agents { agent.dropConnection() }
-        self.ledger.beginFleet(sources: self.sourceTokens)
+        // The present fleet must get what the sources have.
+        self.ledger.recount([], by: self.bucket.number, sources: Set(self.agents.flatMap(\.sourceLines)))
+        self.streams.beginFleet()
         self.beginFleet()
     }
 
-    /// The numbers of all lines that are in files of sources.
-    var sourceTokens: Set<Int> {
-        var tokens: Set<Int> = []
-        for line in self.agents.flatMap(\.sourceLines) { tokens.formUnion(FleetLedger.tokens(of: [line])) }
-        return tokens.filter { $0 >= FleetLedger.firstToken }
-    }
+    var loggers: [SimulatedLogger] { self.agents.flatMap(\.loggers) }
 
     private func settle() {
         self.isCalm = true
@@ -212,7 +204,7 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
         self.outageEnd = 0
         self.bucket.calm()
         for app in self.apps { app.close() }
-        for logger in self.loggers { logger.close() }
+        for logger in self.loggers { logger.end() }
         for agent in self.agents {
             agent.linkedLogs?.end()
             agent.disk.recover()
@@ -230,13 +222,11 @@ package final class FleetLife: LifeState, Life, @unchecked Sendable {
 
     /// What is still to be done; `nil` if nothing.
     private var openWork: String? {
-        let stored = self.bucket.tokens
-        if let token = self.ledger.promised.subtracting(stored).min() {
-            return "the bucket lacks line \(token): \(self.ledger.text(token))"
-        }
+        self.bucket.readPieces()
+        if let line = self.ledger.firstOpen { return "the bucket lacks \(line)" }
         for agent in self.agents {
             // One that has a namesake on another host may wait.
-            let segment = agent.segments.first { !self.ledger.contested.contains($0.id) }
+            let segment = agent.segments.first { !self.streams.contested.contains($0.id) }
             if let segment { return "\(agent.label)'s spool has \(segment.path)" }
         }
         if let receiver = self.receivers.first(where: { !$0.isUploaded }) {

@@ -38,7 +38,7 @@ final class FleetBucket: @unchecked Sendable {
     let memory = MemoryStore(pageCount: 3)
     /// Pieces by key; read once.
     private var pieces: [String: Piece] = [:]
-    private var storedTokens: Set<Int> = []
+    private var storedLines: Set<Int> = []
     /// When a listing first had each name.
     private var listed: [String: Int64] = [:]
     /// Keys of pieces that rounds name; for a planted bug.
@@ -73,10 +73,16 @@ final class FleetBucket: @unchecked Sendable {
 
     // MARK: What it holds
 
-    /// The numbers of all lines in pieces.
-    var tokens: Set<Int> {
+    /// The numbers of all lines in pieces; the ledger hears of them.
+    var lines: Set<Int> {
         self.readPieces()
-        return self.storedTokens
+        return self.storedLines
+    }
+
+    /// The first of some lines that no piece has.
+    func firstMissing(of lines: [Int]) -> Int? {
+        let stored = self.lines
+        return lines.filter { !stored.contains($0) }.min()
     }
 
     func piece(_ key: String) -> Piece? {
@@ -92,15 +98,18 @@ final class FleetBucket: @unchecked Sendable {
     /// Forgets what was read: a planted bug overwrites pieces.
     func readAgain() {
         self.pieces = [:]
-        self.storedTokens = []
+        self.storedLines = []
     }
 
-    private func readPieces() {
+    func readPieces() {
         for (key, bytes) in self.memory.objects where key.hasPrefix("journal/") && self.pieces[key] == nil {
             let piece = Self.read(key, bytes)
             if piece == nil { self.life.violate("\(key) is not a piece") }
             self.pieces[key] = piece ?? Piece(start: 0, end: 0)
-            for batch in piece?.batches ?? [] { self.storedTokens.formUnion(FleetLedger.tokens(in: batch.bytes)) }
+            for line in piece?.batches.flatMap({ FileLines.of($0.bytes) }) ?? [] {
+                self.life.ledger.acknowledge(line, by: self.number)
+                if let number = self.life.ledger.number(of: line) { self.storedLines.insert(number) }
+            }
         }
     }
 

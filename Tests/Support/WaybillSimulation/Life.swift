@@ -37,8 +37,8 @@ protocol Life: LifeState {
 
     // MARK: Logs
 
-    /// Whether the line may be stored as often as it comes.
-    func isIgnored(_ line: ArraySlice<UInt8>) -> Bool
+    /// A line is in a log of a host for good: it must arrive exactly once.
+    func promise(_ line: ArraySlice<UInt8>, on agent: SimulatedAgent)
     /// Each of these lines may be stored once more.
     func allowOnceMore(_ lines: [ArraySlice<UInt8>])
     /// These lines may be stored as often as they come.
@@ -53,8 +53,17 @@ protocol Life: LifeState {
     func takenAway(_ bytes: ArraySlice<UInt8>, seen: Int)
     /// So many bytes may be told to be lost that are not.
     func mayBeTold(lost byteCount: Int)
-    /// A line, with its LF, that must arrive once it is written on a host.
-    func newLine(filledBy byteCount: Int, on agent: SimulatedAgent) -> [UInt8]
+}
+
+/// How logs are written in a life.
+struct LogRules {
+    /// Whether all files begin alike, whatever trouble they have.
+    var haveHeads: Bool
+    /// Whether lines are longer than an agent takes, or come in two pieces.
+    var haveLongLines = false
+    var haveTornLines = false
+    /// Whether a writer does not know for a while that its file was rotated.
+    var haveLateWrites = false
 }
 
 /// What is the same all through a life.
@@ -82,8 +91,7 @@ struct LifeRules {
     var mayEndAgents: Bool
     /// Whether the disks of agents take what they are given.
     var hasSureDisks = true
-    /// Whether all files begin alike, whatever trouble they have.
-    var haveHeads: Bool
+    var logs: LogRules
     /// Whether an agent ships one batch again at most when lines were taken back.
     var boundsRereads = false
     /// Whether an agent has every file open of which it lacks something, in each of its runs.
@@ -102,6 +110,8 @@ package class LifeState: @unchecked Sendable {
     /// Of its own: lives without trouble of files are what they were.
     let fileDice: Dice
     let rules: LifeRules
+    let ledger = PromiseLedger()
+    private var tokenCount = 0
     private(set) var violation: String?
     /// Faults have stopped.
     var isCalm = false
@@ -151,14 +161,26 @@ package class LifeState: @unchecked Sendable {
         Tally(trace: self.trace.map { trace in { trace("\(label): \($0)") } })
     }
 
+    /// A text that no other line holds.
+    final func nextToken() -> String {
+        self.tokenCount += 1
+        return "k\(String(1_000_000 + self.tokenCount))x"
+    }
+
+    /// A name that is not such a text: an export's records name the streams of their lines.
+    final func nextName() -> String {
+        self.tokenCount += 1
+        return String(self.tokenCount)
+    }
+
     final func makeClock() -> SimulatedClock {
         SimulatedClock(self.schedule, drift: self.rules.drifts ? self.dice.int(-300...300) : 0)
     }
 
-    final func report(lineCount: Int) -> SiteLife.Report {
+    final var report: SiteLife.Report {
         var report = SiteLife.Report()
         report.violation = self.violation
-        report.lineCount = lineCount
+        report.lineCount = self.ledger.count
         report.eventCount = self.schedule.eventCount
         report.simulatedSeconds = Int(self.schedule.now / 1_000_000_000)
         report.fingerprint = self.dice.following

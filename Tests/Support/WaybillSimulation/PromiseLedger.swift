@@ -67,6 +67,18 @@ final class PromiseLedger {
         self.indices[bytes].map { self.lines[$0].isWritten } ?? false
     }
 
+    /// The number of a line, in the order in which they were written; `nil` for what was never written.
+    func number(of bytes: ArraySlice<UInt8>) -> Int? { self.indices[bytes] }
+
+    func numbers(in bytes: some Collection<UInt8>) -> [Int] {
+        FileLines.of(bytes).compactMap { self.indices[$0] }
+    }
+
+    /// The lines that must arrive.
+    var promised: [Int] { self.lines.indices.filter { self.lines[$0].isPromised } }
+
+    func text(_ number: Int) -> String { Self.text(self.lines[number].bytes) }
+
     private func add(_ bytes: ArraySlice<UInt8>, isPromised: Bool) {
         // A full disk may have taken such a line without its LF, as the last half line of a file.
         guard self.indices[bytes] == nil, !self.ignored.contains(bytes) else { return }
@@ -160,19 +172,22 @@ final class PromiseLedger {
     /// - Parameters:
     ///   - stored: for each receiver every line of archive and quarantine, with how often it is there.
     ///   - repeating: the receivers that may have a line several times.
+    ///   - mayRepeat: whether a line may be there several times.
     ///   - mayMiss: whether lines may be missing.
+    ///   - isFinal: whether lines that no receiver has acknowledged must be there, too.
     /// - Returns: what is wrong; `nil` when all is well.
     func problem(
-        stored: [[ArraySlice<UInt8>: Int]], repeating: Set<Int> = [], mayMiss: Bool
+        stored: [[ArraySlice<UInt8>: Int]], repeating: Set<Int> = [],
+        mayRepeat: (ArraySlice<UInt8>) -> Bool = { _ in false }, mayMiss: Bool, isFinal: Bool = true
     ) -> String? {
         for line in self.lines {
             let counts = stored.map { $0[line.bytes] ?? 0 }
             let most = 1 + (self.copyCounts[line.bytes] ?? 0)
             let repeated = counts.indices.first { counts[$0] > most && !repeating.contains($0) }
-            if let repeated, !self.repeatable.contains(line.bytes) {
+            if let repeated, !self.repeatable.contains(line.bytes), !mayRepeat(line.bytes) {
                 return "stored \(counts[repeated]) times: \(Self.text(line.bytes))"
             }
-            if line.isPromised, !mayMiss, counts.allSatisfy({ $0 == 0 }) {
+            if line.isPromised, isFinal || line.isAcknowledged, !mayMiss, counts.allSatisfy({ $0 == 0 }) {
                 let how = line.isAcknowledged ? "acknowledged" : "written"
                 return "\(how), but stored nowhere: \(Self.text(line.bytes))"
             }

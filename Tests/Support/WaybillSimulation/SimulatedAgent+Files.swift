@@ -61,7 +61,13 @@ extension SimulatedAgent {
     var holdsFiles: Bool { self.life.rules.holdsFiles && self.isRunning }
 
     /// A line, with its LF, that must arrive once it is written.
-    func newLine(filledBy byteCount: Int) -> [UInt8] { self.life.newLine(filledBy: byteCount, on: self) }
+    func newLine(filledBy byteCount: Int) -> [UInt8] {
+        let token = self.life.nextToken()
+        let filler = String(repeating: "v", count: byteCount)
+        let line = "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}"
+        self.life.promise(Array(line.utf8)[...], on: self)
+        return Array(line.utf8) + [0x0A]
+    }
 
     /// Every file of its logs, behind links or not.
     var logFiles: [(path: String, bytes: [UInt8])] {
@@ -98,7 +104,8 @@ extension SimulatedAgent {
     func hasHeard(_ line: ArraySlice<UInt8>) -> Bool { self.fileRecord.heard[line] != nil }
 
     private func isHeard(_ line: ArraySlice<UInt8>, lag: Int64) -> Bool {
-        self.life.isIgnored(line) || self.fileRecord.heard[line].map { $0 <= self.life.schedule.now - lag } ?? false
+        self.life.ledger.isIgnored(line)
+            || self.fileRecord.heard[line].map { $0 <= self.life.schedule.now - lag } ?? false
     }
 
     /// Whether the agent must see that a file continues a content with these bytes.

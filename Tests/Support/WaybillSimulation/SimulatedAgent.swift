@@ -25,7 +25,7 @@ final class SimulatedAgent: @unchecked Sendable {
     var credulity = Credulity()
     var fileRecord = FileRecord()
     /// Programs that write logs.
-    var loggers: [any TroubledLog] = []
+    var loggers: [SimulatedLogger] = []
     private(set) lazy var linkedLogs = self.life.knows(.links) ? LinkedLogs(self) : nil
     /// How many streams it has opened.
     var openCount = 0

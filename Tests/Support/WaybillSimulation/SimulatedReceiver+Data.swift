@@ -174,7 +174,7 @@ extension SimulatedReceiver {
     // MARK: What it says
 
     /// The receiver said to an agent that it holds the stream durably up to `offset`.
-    func stands(_ name: StreamName, at offset: StreamOffset, isAnswer: Bool, for ledger: PromiseLedger) {
+    func stands(_ name: StreamName, at offset: StreamOffset, isAnswer: Bool) {
         if !self.loss.unlinked.isEmpty {
             self.life.violate("\(self.label) answers for \(name), and its journal was deleted")
         }
@@ -190,7 +190,7 @@ extension SimulatedReceiver {
         }
         guard var batches = self.unacknowledged[name] else { return }
         for batch in batches where batch.end <= offset {
-            batch.raw.bytes.forEachLine { ledger.acknowledge(Array($0)[...], by: self.number) }
+            batch.raw.bytes.forEachLine { self.life.ledger.acknowledge(Array($0)[...], by: self.number) }
         }
         batches.removeAll { $0.end <= offset }
         self.unacknowledged[name] = batches

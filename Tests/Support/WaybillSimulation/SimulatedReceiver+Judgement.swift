@@ -129,7 +129,7 @@ extension SimulatedReceiver {
 }
 
 extension [UInt8] {
-    /// Counts each number between `k1` and `x`, as ``SiteLife/nextToken()`` makes them.
+    /// Counts each number between `k1` and `x`, as ``LifeState/nextToken()`` makes them.
     fileprivate func countTokens(_ counts: inout [Int: Int]) {
         self.withUnsafeBytes { bytes in
             var index = 0

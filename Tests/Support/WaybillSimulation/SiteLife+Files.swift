@@ -3,6 +3,8 @@ internal import WaybillProtocol
 
 /// How a site's ledger judges trouble with files.
 extension SiteLife {
+    var loggers: [SimulatedLogger] { self.agent.loggers }
+
     /// Kinds of trouble after which an agent does not know what it was told, or its receiver lacks what it said.
     static let forgetful: Set<Trouble> = [
         .lostRegistry, .oldRegistry, .rottenRegistry, .restoredData, .lostData, .lostTail, .lostBoth,
@@ -21,7 +23,10 @@ extension SiteLife {
             latencies: [50...200, 1_000...30_000, 20_000...200_000], killsAgents: troubles.contains(.agentDeaths),
             killsReceivers: troubles.contains(.receiverDeaths), remembersFiles: lacks(Self.forgetful),
             mayEndAgents: !lacks([.agentDeaths, .agentStops, .rewrites]),
-            haveHeads: troubles.contains(.rewrites) || !files.isDisjoint(with: [.regrowths, .likeMirrors]))
+            logs: LogRules(
+                haveHeads: troubles.contains(.rewrites) || !files.isDisjoint(with: [.regrowths, .likeMirrors]),
+                haveLongLines: troubles.contains(.longLines), haveTornLines: troubles.contains(.tornLines),
+                haveLateWrites: troubles.contains(.lateWrites)))
         rules.cutsConnections = troubles.contains(.cutConnections)
         rules.drifts = troubles.contains(.drift)
         rules.hasHints = !troubles.contains(.noHints)
@@ -44,16 +49,6 @@ extension SiteLife {
             ])
         return rules
     }
-
-    func newLine(filledBy byteCount: Int, on agent: SimulatedAgent) -> [UInt8] {
-        let token = self.nextToken()
-        let filler = String(repeating: "v", count: byteCount)
-        let line = "{\"time\":\"2026-11-20T09:00:00.000Z\",\"name\":\"x\",\"n\":\"\(token)\",\"f\":\"\(filler)\"}"
-        self.ledger.promise(Array(line.utf8)[...])
-        return Array(line.utf8) + [0x0A]
-    }
-
-    func isIgnored(_ line: ArraySlice<UInt8>) -> Bool { self.ledger.isIgnored(line) }
 
     func allowOnceMore(_ lines: [ArraySlice<UInt8>]) { self.ledger.allowCopy(of: lines) }
 

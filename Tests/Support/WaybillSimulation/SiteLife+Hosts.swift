@@ -51,7 +51,7 @@ extension SiteLife {
         case .ready(let ready): receiver.identity = ready.receiver
         case .at(let number, let offset, _, _):
             guard let id = connection.ids[number] else { return }
-            receiver.stands(process.name(id, of: connection), at: offset, isAnswer: true, for: self.ledger)
+            receiver.stands(process.name(id, of: connection), at: offset, isAnswer: true)
             // A stranger may have sealed it at 0 while no principals were told apart: its owner begins at 0, and an
             // agent that has lost its offsets does not learn that the next incarnation has the lines.
             if offset == StreamOffset(0), self.ownership.isKept, let own = connection as? Connection,
@@ -61,7 +61,7 @@ extension SiteLife {
             }
         case .ack(let number, let offset, _):
             guard let id = connection.ids[number] else { return }
-            receiver.stands(process.name(id, of: connection), at: offset, isAnswer: false, for: self.ledger)
+            receiver.stands(process.name(id, of: connection), at: offset, isAnswer: false)
         case .nak(let number, let offset, .prove, _):
             if let id = connection.ids[number] { receiver.confusion.unproven[id] = offset }
         case .sealed(let number, _, _):

@@ -39,7 +39,6 @@ package final class SiteLife: LifeState, Life, @unchecked Sendable {
 
     /// The chance of reloads alone.
     let reloadDice: Dice
-    let ledger = PromiseLedger()
     /// Of its own, as ``reloadDice``.
     let poisonDice: Dice
     /// What a line holds that ends the process of an export which reads it.
@@ -51,7 +50,6 @@ package final class SiteLife: LifeState, Life, @unchecked Sendable {
     var lossByteCountMax = 0
     var seenAway: [ArraySlice<UInt8>] = []
     private var calmSince: Int64 = 0
-    private var tokenCount = 0
     private var longLines: [ArraySlice<UInt8>] = []
     var isPartitioned = false
     var oldRegistry: [UInt8]?
@@ -72,9 +70,6 @@ package final class SiteLife: LifeState, Life, @unchecked Sendable {
     var tainted: Set<StreamID> = []
     var ownership = Ownership()
     lazy var apps = (0..<self.dice.pick([0, 1, 1, 2])).map { _ in SimulatedApp(self, self.agent) }
-    lazy var loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
-        SimulatedLogger(self, self.agent, name: "web\($0)")
-    }
     /// Where the proxy leads to.
     private(set) var target = 0
 
@@ -87,7 +82,7 @@ package final class SiteLife: LifeState, Life, @unchecked Sendable {
     ) -> Report {
         let life = SiteLife(seed: seed, bugs: bugs, files: files, trace: trace)
         life.live()
-        var report = life.report(lineCount: life.ledger.count)
+        var report = life.report
         report.lostLineCount = life.lostLineCount
         return report
     }
@@ -155,19 +150,7 @@ package final class SiteLife: LifeState, Life, @unchecked Sendable {
         return Self.poisonMark + filler
     }
 
-    /// A text that no other line holds.
-    func nextToken() -> String {
-        self.tokenCount += 1
-        return "k\(String(1_000_000 + self.tokenCount))x"
-    }
-
-    /// A name that is not such a text: an export's records name the streams of their lines.
-    func nextName() -> String {
-        self.tokenCount += 1
-        return String(self.tokenCount)
-    }
-
-    func promiseForeign(_ line: ArraySlice<UInt8>) {
+    func promise(_ line: ArraySlice<UInt8>, on agent: SimulatedAgent) {
         if line.count + 1 > SimulatedAgent.lineByteCountMax {
             self.longLines.append(line)
         } else {
@@ -205,7 +188,9 @@ package final class SiteLife: LifeState, Life, @unchecked Sendable {
         for receiver in self.receivers { receiver.start() }
         self.agent.start()
         for app in self.apps { self.repeatedly(50...1_500) { app.act() } }
-        self.agent.loggers = self.loggers
+        self.agent.loggers = (0..<self.dice.pick(self.apps.isEmpty ? [1, 1, 2] : [0, 1, 1])).map {
+            SimulatedLogger(on: self.agent, name: "web\($0)")
+        }
         for logger in self.loggers { self.repeatedly(50...1_500) { logger.act() } }
         self.repeatedly(50...1_200) { self.makeTrouble() }
         self.agent.linkedLogs?.writeNowAndThen()

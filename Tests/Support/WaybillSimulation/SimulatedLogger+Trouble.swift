@@ -1,25 +1,6 @@
 internal import WaybillSystem
 internal import WaybillTestSupport
 
-/// A log to which programs other than its writer do something.
-protocol TroubledLog: AnyObject {
-    var agent: SimulatedAgent { get }
-    var path: String { get }
-    /// Its writer's.
-    var files: FaultyFiles { get }
-    var file: FileID? { get set }
-    /// What stands after the last LF.
-    var partial: [UInt8] { get }
-    /// Whether it is not what it will be in a moment.
-    var isTearing: Bool { get set }
-    var trouble: LogTrouble { get set }
-
-    /// Writes a line.
-    func write()
-    /// Cuts it to nothing.
-    func copyTruncate()
-}
-
 /// What others have done to a log.
 struct LogTrouble {
     /// How many copies they have made of it.
@@ -33,9 +14,7 @@ struct LogTrouble {
 }
 
 /// What programs other than its writer do to a log, and what may become of its lines then.
-extension TroubledLog {
-    var life: any Life { self.agent.life }
-
+extension SimulatedLogger {
     /// What it writes into, under whatever name.
     var openNode: MemoryDisk.Node? { self.file.flatMap(self.agent.disk.memory.node(of:)) }
 
@@ -249,7 +228,9 @@ extension TroubledLog {
         let isRegrown = self.life.fileDice.chance(500)
         // At most one batch is shipped again, if the agent sees the file short, has all ends of batches, and has heard that
         // they are durable, and not of a copy.
-        let isHeard = FileLines.of(bytes[..<end]).allSatisfy { self.agent.hasHeard($0) || self.life.isIgnored($0) }
+        let isHeard = FileLines.of(bytes[..<end]).allSatisfy {
+            self.agent.hasHeard($0) || self.life.ledger.isIgnored($0)
+        }
         let isSure = !isRegrown && self.life.rules.boundsRereads && isHeard && self.trouble.copyCount == 0
         let start = isSure ? max(0, end - self.agent.fileRecord.batchByteCountMax) : 0
         self.life.allowCopy(of: FileLines.of(bytes[..<end]).filter { $0.endIndex >= start })
