@@ -17,7 +17,7 @@ package struct MappedEvent: ~Copyable {
     /// The app's identifier, from the line or its source.
     private(set) var bundle = TextSlice("unknown")
     private var sourceBundle = ByteBuilder(capacity: 64)
-    /// Where a foreign line is from.
+    /// Where a foreign line is from; `nil` for a line of Waybill's own.
     private(set) var foreignSource: SourceDescription?
     /// Where the line begins in its stream.
     private(set) var streamOffset: UInt64 = 0
@@ -33,7 +33,6 @@ package struct MappedEvent: ~Copyable {
     /// Whether members of the line itself are fields, after those of ``fieldsObject``: those of a foreign line that
     /// ``isForeignField(key:value:)`` finds.
     private var hasTopLevelFields = false
-    private var isForeign = false
     /// Whether a strict JSON reader may refuse a value of the line.
     private var mayHaveFaults = false
     /// Tape index of the object whose members are the event's: 0, or the repaired one.
@@ -183,14 +182,13 @@ package struct MappedEvent: ~Copyable {
             self.sourceBundle.append(source.bundle)
             self.bundle = TextSlice(body: self.sourceBundle.bytes, isEscaped: false)
         }
-        self.isForeign = source.isForeign
         self.findFields()
     }
 
     private mutating func findFields() {
         self.findIdentifier()
         self.fieldsObject = self.object(.data) ?? -1
-        self.hasTopLevelFields = self.isForeign
+        self.hasTopLevelFields = self.foreignSource != nil
     }
 
     /// Whether the event needs a ``LineRepair`` for a provider.
@@ -285,7 +283,7 @@ package struct MappedEvent: ~Copyable {
     @inline(__always)
     package func text(_ field: EventField) -> TextSlice? {
         guard let index = self.index(field), let text = self.text(at: index), !text.body.isEmpty else { return nil }
-        if self.isForeign, !self.isMember(field, text) { return nil }
+        if self.foreignSource != nil, !self.isMember(field, text) { return nil }
         return text
     }
 
