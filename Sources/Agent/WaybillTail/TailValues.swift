@@ -290,6 +290,12 @@ package struct TailRecovery: Hashable, Sendable {
         package let key: String
         package let text: String
         package let signal: Int
+
+        package init(key: String, text: String, signal: Int) {
+            self.key = key
+            self.text = text
+            self.signal = signal
+        }
     }
 
     package init(entryCount: Int = 0, unreadableKeys: [String] = []) {

@@ -52,6 +52,13 @@ package struct FleetSurvey: Sendable {
         package var time: WallTime
         /// How many of the last rounds.
         package var count: Int
+
+        package init(name: String, round: Int, time: WallTime, count: Int) {
+            self.name = name
+            self.round = round
+            self.time = time
+            self.count = count
+        }
     }
 
     package struct Checkpoint: Hashable, Sendable {
