@@ -68,7 +68,6 @@ class RefusedTests(ReplayTest):
         self.assertEqual(report["exported"] + report["taken_before"], 60)
         self.assertEqual(exported_ids(self.site.data, "ga4"), collections.Counter(first | second))
         self.assertEqual(self.send(server), 60)
-        self.assertEqual(sum(server.taken.values()), 100)
         self.assertEqual(max(server.taken.values()), 1)
         verified = run("inspect", "--verify", "--config", clamp, self.site.data)
         self.assertEqual(verified.returncode, 0, verified.stdout.decode())
@@ -79,7 +78,7 @@ class RefusedTests(ReplayTest):
         self.assertEqual(self.refused(clamp)["letters"], 0)
 
     def test_usage(self):
-        """What excludes it is named; a running receiver is 73 or the like, an export that never was 65."""
+        """What excludes it is named; a running receiver is 75, an export that never was 65."""
         config = self.configuration("clamp")
         for arguments in (["--provider", "ga4"], ["--output", self.site.root / "x"], ["--dry-run"], ["--force"],
                           ["--after-version", "x"], ["--after-version", "99.0.0"]):

@@ -12,8 +12,7 @@ import WaybillSimulation
     }
 
     /// At these seeds a promise was broken while lives had other courses: a segment that was skipped to its end at a receiver
-    /// was not looked at again, and never sealed (TailFleetTests has that alone); a log that was cut below what a receiver
-    /// held was not shipped there.
+    /// was not looked at again, and never sealed; a log that was cut below what a receiver held was not shipped there.
     @Test(arguments: [13_439, 19_145, 28_206, 75_719, 150_005_768, 150_010_079] as [UInt64])
     func `lives that broke a promise do so no more`(seed: UInt64) {
         #expect(FleetLife.run(seed: seed).violation == nil)

@@ -168,7 +168,8 @@ extension NoticeText {
             cause: "The provider would not take these events: they lack something, or break one of its limits.",
             effect: "They are in the archive, and in the export's dead/ with the reason.",
             remedy:
-                "Do what the message says: usually a mapping, or env: of the export. waybill replay --refused exports them."),
+                "Do what the message says: usually a mapping, or env: of the export. waybill replay --refused exports them."
+        ),
         .eventsChanged: NoticeText(
             "An export changed values", of: nil,
             cause: "Values exceed a limit of the provider and were shortened or converted.",

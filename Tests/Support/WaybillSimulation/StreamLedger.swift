@@ -24,7 +24,7 @@ final class StreamLedger {
     /// Streams that had two lines at one offset.
     private var ambiguous: Set<StreamID> = []
 
-    /// The number of the line with which logs begin where they begin alike; it is no promise.
+    /// The number of the line with which logs begin where they begin alike; it is not promised.
     private static let head = -1
 
     init(_ lines: PromiseLedger) {
