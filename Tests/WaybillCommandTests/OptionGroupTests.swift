@@ -69,7 +69,7 @@ struct OptionGroupTests {
 
     private static let wrongSources = [
         ["--exclude", "/x"], ["--spool", "/a/*", "--group", "shop"], ["--glob", "/log/*.json", "--env", "dev"],
-        ["--spool", "/a", "--bundle", "with space"],
+        ["--spool", "/a", "--bundle", "a\u{7}"],
     ]
 
     @Test(arguments: Self.wrongSources)

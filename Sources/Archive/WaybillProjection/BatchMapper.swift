@@ -37,6 +37,11 @@ struct BatchMapper<Files: FileSystem>: ~Copyable {
         self.readers.use(poison)
     }
 
+    /// Reads lines that ended a version of the program.
+    mutating func readPoison() {
+        self.readers = EventReaders(erased: self.readers.erased)
+    }
+
     /// Maps a batch's lines; ``finishGroup(to:)`` follows the last.
     ///
     /// - Returns: how many are not events.
@@ -76,6 +81,18 @@ struct BatchMapper<Files: FileSystem>: ~Copyable {
         self.exporter.export(
             line, source: source, receivedAt: receivedAt, isAgeJudged: self.isAgeJudged, isShifted: isShifted,
             to: &sink)
+    }
+
+    /// Maps one line of a stream.
+    ///
+    /// - Returns: whether it is an event.
+    mutating func map<Sink: ExportSink & ~Copyable>(
+        _ line: UnsafeRawBufferPointer, of description: StreamDescription, at offset: UInt64, receivedAt: WallTime,
+        isShifted: Bool, to sink: inout Sink
+    ) -> Bool {
+        self.exporter.export(
+            line, self.readers.reader(for: description), at: offset, receivedAt: receivedAt,
+            isAgeJudged: self.isAgeJudged, isShifted: isShifted, to: &sink)
     }
 
     /// Maps one line that was already read.

@@ -27,7 +27,7 @@ extension ExportProjection {
     package mutating func beginRetaking(at time: WallTime, readsPoison: Bool) {
         self.arrive(at: time)
         self.sink.keepsLetters = false
-        if readsPoison { self.readNothingAsPoison() }
+        if readsPoison { self.mapper.readPoison() }
     }
 
     /// Exports the event of a dead letter, if that is possible; ``finishBatch()`` writes it.
@@ -40,7 +40,8 @@ extension ExportProjection {
         isShifted: Bool, letter: Digest128, in day: ExportDay
     ) throws(FileSystemError) -> Retaking {
         let before = self.sink.counts
-        let isEvent = self.exportAgain(line, of: description, at: offset, receivedAt: receivedAt, isShifted: isShifted)
+        let isEvent = self.mapper.map(
+            line, of: description, at: offset, receivedAt: receivedAt, isShifted: isShifted, to: &self.sink)
         let counts = self.sink.counts
         if counts.refused > before.refused { return .refused }
         guard isEvent, counts.skips.total == before.skips.total else { return .leftOut }

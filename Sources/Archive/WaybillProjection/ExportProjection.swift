@@ -33,7 +33,7 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
     private let pending: PendingOptions?
     var state: StateStore<Files>
     var set: FileSet<Files>
-    private var mapper: BatchMapper<Files>
+    var mapper: BatchMapper<Files>
     var sink: PartSink
     var closed: ClosedFiles<Files>
     var owedSeals: OwedSeals<Files>
@@ -287,23 +287,6 @@ package struct ExportProjection<Files: FileSystem>: ~Copyable, Projection {
         self.arrive(at: receivedAt)
         self.mapper.map(
             line, facts, source, at: offset, receivedAt: receivedAt, isShifted: isShifted, to: &self.sink)
-    }
-
-    /// Maps one line whose event was refused before; ``finishBatch()`` follows the last.
-    ///
-    /// - Returns: whether it is an event.
-    mutating func exportAgain(
-        _ line: UnsafeRawBufferPointer, of description: StreamDescription, at offset: UInt64, receivedAt: WallTime,
-        isShifted: Bool
-    ) -> Bool {
-        self.exporter.export(
-            line, self.readers.reader(for: description), at: offset, receivedAt: receivedAt,
-            isAgeJudged: self.isAgeJudged, isShifted: isShifted, to: &self.sink)
-    }
-
-    /// Reads lines that ended a version of the program.
-    mutating func readNothingAsPoison() {
-        self.readers = EventReaders(erased: self.erased)
     }
 
     /// Closes the request that the batch's last events share, and writes the batch's output.
