@@ -356,7 +356,10 @@ let package = Package(
             ]),
         tests(
             "WaybillReportTests",
-            ["WaybillCompression", "WaybillData", "WaybillReport", "WaybillSystem", "WaybillTestSupport"]),
+            [
+                "WaybillCompression", "WaybillData", "WaybillEvent", "WaybillReport", "WaybillSystem",
+                "WaybillTestSupport",
+            ]),
         tests(
             "WaybillLiveTests",
             [

@@ -10,7 +10,7 @@ package import WaybillSystem
 ///
 /// A crash before the commit leaves everything as it was. A delivered part is not touched: the new part is beside it.
 extension ExportProjection {
-    /// What became of a refused event.
+    /// The result for a refused event.
     package enum Retaking: Hashable, Sendable {
         case exported, held
         /// The provider would not take it, as before.

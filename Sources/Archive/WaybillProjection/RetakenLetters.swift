@@ -12,7 +12,7 @@ package struct RetakenLetters: Hashable, Sendable {
 
     package static let fileName = "retaken"
 
-    /// Reads the file of a partition; what is no digest is left out.
+    /// Reads the file of a partition; other lines are left out.
     ///
     /// - Parameter lengths: the certain lengths of the export's files, by path.
     package init(

@@ -150,7 +150,7 @@ package enum Replay {
         }
     }
 
-    /// What became of an export's refused events that were taken again.
+    /// The results for an export's refused events that were taken again.
     package struct Retaken: Hashable, Sendable {
         /// Dead letters whose events no earlier run exported.
         package var letters = 0
@@ -177,7 +177,7 @@ package enum Replay {
         package var unexplainedByteCount = 0
         /// Lines that are not events, or whose environment is not that of their folder; they were not replayed.
         package var strayLineCount = 0
-        /// What became of refused events, if they were requested.
+        /// The results for refused events, if they were requested.
         package var retaken: [Destination: Retaken] = [:]
         /// Units that an interrupted replay had already made.
         package var resumedUnitCount = 0
