@@ -65,7 +65,7 @@ extension ConfigurationTable {
         from started: DeliverFile, _ taken: DeliverFile, to new: DeliverFile
     ) -> [ConfigurationChange] {
         var changes = Self.changes(
-            of: Self.deliver, in: "deliver", from: started.deliver, started.deliver, to: new.deliver,
+            of: Self.deliver, in: "deliver", from: started.deliver, taken.deliver, to: new.deliver,
             texts: \.writtenTexts)
         changes += Self.changes(from: started.store ?? .defaults, to: new.store ?? .defaults)
         if started.merger != new.merger, started.store != nil || new.store != nil {
