@@ -44,7 +44,10 @@ package enum URIText {
 
     /// The text of a listing with `encoding-type=url`, where `+` stands for a space; `nil` for a bad escape.
     package static func decode(_ text: String) -> String? {
-        self.bytes(text[...]).flatMap { String(validating: $0, as: UTF8.self) }
+        guard let bytes = self.bytes(text[...]) else { return nil }
+        let decoded = String(decoding: bytes, as: UTF8.self)
+        // A byte that is not UTF-8 became another character.
+        return decoded.utf8.elementsEqual(bytes) ? decoded : nil
     }
 
     /// The bytes of such a text; `nil` for a bad escape.
