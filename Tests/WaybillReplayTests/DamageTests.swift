@@ -180,18 +180,4 @@ import WaybillTestSupport
         let again = try Self.retake(bench)
         #expect((again.damagedPaths, again.refused) == ([], 12))
     }
-
-    @Test func `refused events that the archive no longer has are counted`() throws {
-        let bench = try Self.bench()
-        try Self.archive(bench)
-        try Self.export(bench, .open)
-        for path in bench.disk.tree("/data/archive").keys where path.hasSuffix(".ndjson") {
-            bench.disk.place(path, [])
-        }
-        for path in bench.disk.tree("/data/archive").keys where path.hasSuffix(".sources") {
-            bench.disk.place(path, [])
-        }
-        let report = try Self.retake(bench)
-        #expect((report.letters, report.gone, report.refused) == (12, 12, 0))
-    }
 }
