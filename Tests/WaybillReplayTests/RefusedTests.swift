@@ -133,28 +133,13 @@ import WaybillTestSupport
 
     @Test(arguments: [false, true])
     func `a crash at any call leaves each event once`(isSealed: Bool) throws {
-        let source = try Self.bench(isSealed: isSealed)
-        var call = 1
-        var isDone = false
-        while !isDone {
-            for isKilled in [false, true] {
-                let bench = try source.copy()
-                bench.disk.stop(atCall: call)
-                do {
-                    _ = try Self.retake(bench)
-                    isDone = true
-                } catch {
-                    #expect(bench.disk.isStopped)
-                }
-                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
-                bench.disk.clearFaults()
-                let report = try Self.retake(bench)
-                #expect(report.exported + report.takenBefore == 3, "call \(call)")
-                #expect(Self.ids(bench) == Self.refused.union(Self.accepted).sorted(), "call \(call)")
-                #expect(Self.problems(bench) == [], "call \(call)")
-            }
-            call += 3
-            try #require(call < 3000)
+        try Self.bench(isSealed: isSealed).crash(stride: 3) { bench in
+            _ = try Self.retake(bench)
+        } check: { bench, call in
+            let report = try Self.retake(bench)
+            #expect(report.exported + report.takenBefore == 3, "call \(call)")
+            #expect(Self.ids(bench) == Self.refused.union(Self.accepted).sorted(), "call \(call)")
+            #expect(Self.problems(bench) == [], "call \(call)")
         }
     }
 

@@ -135,32 +135,6 @@ import WaybillTestSupport
         }
     }
 
-    /// Runs `work` on copies of a bench, for every `stride`th call at which the disk can stop, until it gets to its end.
-    private static func crash(
-        _ source: ProjectionBench, stride: Int, _ work: (ProjectionBench) throws -> Void,
-        check: (_ bench: ProjectionBench, _ call: Int) throws -> Void
-    ) throws {
-        var call = 1
-        var isDone = false
-        while !isDone {
-            for isKilled in [false, true] {
-                let bench = try source.copy()
-                bench.disk.stop(atCall: call)
-                do {
-                    try work(bench)
-                    isDone = true
-                } catch {
-                    #expect(bench.disk.isStopped)
-                }
-                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
-                bench.disk.clearFaults()
-                try check(bench, call)
-            }
-            call += stride
-            try #require(call < 3000)
-        }
-    }
-
     @Test func `a crash at any call of a roll-back leaves one generation or the other, and it can be done again`()
         throws
     {
@@ -169,7 +143,7 @@ import WaybillTestSupport
         _ = try Self.replayer(source).run()
         let after = try Self.live(source)
         #expect(before != after)
-        try Self.crash(source, stride: 3) { bench in
+        try source.crash(stride: 3) { bench in
             _ = try Self.replayer(bench).rollBack()
         } check: { bench, call in
             let left = try Self.live(bench)
@@ -187,7 +161,7 @@ import WaybillTestSupport
         let undisturbed = try source.copy()
         _ = try Self.replayer(undisturbed).run()
         let after = try Self.live(undisturbed)
-        try Self.crash(source, stride: 11) { bench in
+        try source.crash(stride: 11) { bench in
             _ = try Self.replayer(bench).run()
         } check: { bench, call in
             let left = try Self.live(bench)
@@ -201,7 +175,7 @@ import WaybillTestSupport
 
     @Test func `a crash at any call of a requeue publishes each line once`() throws {
         let source = try Self.bench()
-        try Self.crash(source, stride: 1) { bench in
+        try source.crash(stride: 1) { bench in
             _ = try Requeue(dataDirectory: "/data", output: "/again", files: bench.disk).run([])
         } check: { bench, call in
             _ = try Requeue(dataDirectory: "/data", output: "/again", files: bench.disk).run([])

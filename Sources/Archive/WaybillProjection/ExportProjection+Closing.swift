@@ -25,13 +25,15 @@ extension ExportProjection {
 
     /// Closes every open part, at the end of a replay.
     package mutating func closeAll() throws(FileSystemError) {
-        for index in self.sink.partitions.indices {
-            let partition = self.sink.partitions[index]
-            guard let chunk = partition.chunks.last, chunk.part.recordCount > 0 else { continue }
-            try self.closePart(chunk.part, partition.key, zone: self.options.zone.name)
-            self.sink.closed(index)
-            self.touchedKeys.insert(partition.key)
-        }
+        for key in self.partitionKeys { try self.closeOpenPart(of: key) }
+    }
+
+    /// Closes a day's open part, if it has records.
+    mutating func closeOpenPart(of key: ExportDay) throws(FileSystemError) {
+        guard let part = self.sink.standing(of: key), part.recordCount > 0 else { return }
+        try self.closePart(part, key, zone: self.options.zone.name)
+        self.sink.closed(self.sink.index(known: key))
+        self.touchedKeys.insert(key)
     }
 
     /// Closes an open part of a day in that time zone.

@@ -55,13 +55,8 @@ extension ExportProjection {
     /// - Returns: the parts, as paths without extension.
     package mutating func finishRetaking() throws(FileSystemError) -> [String] {
         try self.finishBatch()
-        for key in self.touchedKeys.sorted() {
-            guard let part = self.sink.standing(of: key), part.recordCount > 0 else { continue }
-            try self.closePart(part, key, zone: self.options.zone.name)
-            self.sink.closed(self.sink.index(known: key))
-        }
-        let closed = self.closed.entries.keys.map { String($0.dropFirst(ExportCheckpoint.closedPrefix.utf8.count)) }
-        let parts = closed.filter { !DeadLetterFile.isDead($0) }
+        for key in self.touchedKeys.sorted() { try self.closeOpenPart(of: key) }
+        let parts = ExportCheckpoint.closing(in: self.closed.entries).keys.filter { !DeadLetterFile.isDead($0) }
         try self.checkpoint(at: self.checkpointedPosition)
         self.sink.keepsLetters = true
         try self.sealWhatCanBe()

@@ -31,11 +31,13 @@ package struct RetakenLetters: Hashable, Sendable {
 
     package static func path(in partition: String) -> String { "\(partition)/dead/\(Self.fileName)" }
 
-    /// Whether the event of a dead letter was exported after all.
+    /// The digest of a dead letter whose event was exported after all; `nil` for any other.
     ///
     /// - Parameter letter: its line, without the line feed.
-    package func contains(_ letter: UnsafeRawBufferPointer) -> Bool {
-        !self.digests.isEmpty && self.digests.contains(Self.digest(of: letter))
+    package func digest(ofTaken letter: UnsafeRawBufferPointer) -> Digest128? {
+        guard !self.digests.isEmpty else { return nil }
+        let digest = Self.digest(of: letter)
+        return self.digests.contains(digest) ? digest : nil
     }
 
     package func contains(_ digest: Digest128) -> Bool { self.digests.contains(digest) }

@@ -114,15 +114,6 @@ extension DataVerifier {
                 checksum: checksum))
     }
 
-    /// Counts the lines up to `end`; stops after the line that reaches it.
-    private static func lineCount(
-        _ reader: inout LineReader<Files>?, upTo end: Int
-    ) throws(FileSystemError) -> Int {
-        var count = 0
-        while let position = reader?.position, position < end, try reader?.next() != nil { count += 1 }
-        return count
-    }
-
     /// Routes every batch covered by the archive's checkpoint again, and looks for its lines where they belong.
     private mutating func compareWithJournal(
         _ checkpoint: ProjectionCheckpoint, _ archived: inout Archived

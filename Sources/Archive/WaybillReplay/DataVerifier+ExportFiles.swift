@@ -65,8 +65,8 @@ extension DataVerifier {
                 root: self.data.root, files: self.data.files
             ) { letter, path, range in
                 let content = LetterContent(letter, &tape)
-                if retaken.contains(letter) {
-                    found.insert(RetakenLetters.digest(of: letter))
+                if let digest = retaken.digest(ofTaken: letter) {
+                    found.insert(digest)
                     check.retaken[content.letter, default: 0] += 1
                 } else {
                     sum.refused += 1

@@ -22,4 +22,10 @@ package struct ProgramVersion: Hashable, Comparable, Sendable {
     func firstEnded(of poison: PoisonedLines?) -> PoisonedLine? {
         poison?.lines.first { line in ProgramVersion(line.version).map { $0 >= self } ?? true }
     }
+
+    /// Why lines that ended this version, or a later one than was named, are not read.
+    static func mayEndAgain(_ version: String) -> String {
+        "lines ended version \(version) of the program, so they may end it again; name a later version with "
+            + "--after-version, once it runs here"
+    }
 }

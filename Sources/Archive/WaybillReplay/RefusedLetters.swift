@@ -68,20 +68,9 @@ struct RefusedLetters: ~Copyable {
     /// The letters of lines in a run.
     private func letters(in run: SourceRun) -> ArraySlice<Letter> {
         guard let known = self.letters[run.description.name] else { return [] }
-        let start = Self.index(of: run.offset.rawValue, in: known)
+        let start = known.partitionIndex { $0.offset < run.offset.rawValue }
         // An added LF is part of the run, and of no stream.
-        let end = Self.index(of: run.offset.rawValue + UInt64(run.range.count), in: known)
+        let end = known.partitionIndex { $0.offset < run.offset.rawValue + UInt64(run.range.count) }
         return known[start..<max(start, end)]
-    }
-
-    /// The index of the first letter whose offset is not below `offset`.
-    private static func index(of offset: UInt64, in letters: [Letter]) -> Int {
-        var low = 0
-        var high = letters.count
-        while low < high {
-            let middle = (low + high) / 2
-            if letters[middle].offset < offset { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 }

@@ -273,9 +273,7 @@ package enum Replay {
                     + "without a check whether it repeats their events; waybill deliver asks for --force before it sends "
                     + "such a day again"
             case .notExported(let provider): "nothing was exported for \(provider) here, so nothing was refused"
-            case .poisonOfVersion(let version):
-                "lines ended version \(version) of the program, so they may end it again; name a later version with "
-                    + "--after-version, once it runs here"
+            case .poisonOfVersion(let version): ProgramVersion.mayEndAgain(version)
             case .damagedLetters(let paths, let root, let provider):
                 "\(paths.joined(separator: ", ")) cannot be read to the end, and what is left of it was not taken; waybill "
                     + "replay --data \(root) --provider \(provider) --from DAY --to DAY makes the day again"

@@ -49,9 +49,7 @@ package struct Requeue<Files: FileSystem>: Sendable {
             case .disk(let error): "the files of the requeue cannot be used: \(error)"
             case .noDataDirectory(let path): "\(path) is not a receiver's data directory; name one with --data"
             case .busy(let path): "another requeue is using \(path); wait for it"
-            case .poisonOfVersion(let version):
-                "lines ended version \(version) of the program, so they may end it again; name a later version with "
-                    + "--after-version, once it runs here"
+            case .poisonOfVersion(let version): ProgramVersion.mayEndAgain(version)
             case .unpublished(let path):
                 "an interrupted requeue has yet to publish \(path), whose directory does not exist; run it in the same "
                     + "working directory as before, or restore the directory"

@@ -42,6 +42,32 @@ package final class ProjectionBench: @unchecked Sendable {
         return copy
     }
 
+    /// Runs `work` on copies of this bench, for every `stride`th call at which the disk can stop, until it gets to its end.
+    package func crash(
+        stride: Int, _ work: (ProjectionBench) throws -> Void,
+        check: (_ bench: ProjectionBench, _ call: Int) throws -> Void
+    ) throws {
+        var call = 1
+        var isDone = false
+        while !isDone {
+            for isKilled in [false, true] {
+                let bench = try self.copy()
+                bench.disk.stop(atCall: call)
+                do {
+                    try work(bench)
+                    isDone = true
+                } catch {
+                    #expect(bench.disk.isStopped)
+                }
+                if isKilled { bench.disk.kill() } else { bench.disk.crash(seed: UInt64(call)) }
+                bench.disk.clearFaults()
+                try check(bench, call)
+            }
+            call += stride
+            try #require(call < 3000)
+        }
+    }
+
     package static func description(_ number: Int, format: StreamFormat = .waybill) -> StreamDescription {
         guard let id = StreamID("stream-\(number)") else { preconditionFailure("a stream id") }
         return StreamDescription(
